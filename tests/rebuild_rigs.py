@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 import parhelion as ph
 from parhelion.core.pose import quats_from_matrices
-from parhelion.rebuild.frames import Frame, Path
+from parhelion.rebuild.frames import FrameShots, Path
 from parhelion.rebuild.reading import frame_of
-from parhelion.rebuild.rebuild import Place, rebuilt
+from parhelion.rebuild.rebuild import RebuiltPlace, rebuilt
 
 FRAMES, PERIOD_S = 9, 0.4
 DRIVE = ph.ConstantTwist(ph.Pose((0.0, 0.0, 1.5)), (1.5, 0.2, 0.0), (0.0, 0.0, 0.2))
@@ -42,7 +42,7 @@ def scans() -> tuple[ph.Scan, ...]:
 
 
 @cache
-def frames() -> tuple[Frame, ...]:
+def frames() -> tuple[FrameShots, ...]:
     notes: list[str] = []
     return tuple(frame_of(scan, lidar(), f"frame {k}", k, notes) for k, scan in enumerate(scans()))
 
@@ -53,7 +53,7 @@ def true_poses() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 @cache
-def place() -> Place:
+def place() -> RebuiltPlace:
     """The warehouse rebuilt from all frames but the fifth."""
     kept = [k for k in range(FRAMES) if k != HELD_OUT]
     xyz, quat = true_poses()
@@ -63,7 +63,7 @@ def place() -> Place:
 HELD_OUT = 4
 
 
-def room_shots(count: int = 4000, seed: int = 3) -> Frame:
+def room_shots(count: int = 4000, seed: int = 3) -> FrameShots:
     """Frame of a sensor 1 m above the floor of a room of 8 x 8 x 3 m, without noise."""
     random = np.random.default_rng(seed)
     direction = random.normal(size=(count, 3))
@@ -73,10 +73,12 @@ def room_shots(count: int = 4000, seed: int = 3) -> Frame:
     return frame_of_ranges(direction, to_walls.min(axis=1))
 
 
-def frame_of_ranges(direction: NDArray[Any], range_m: NDArray[Any], time_s: float = 0.0, name: str = "room") -> Frame:
+def frame_of_ranges(
+    direction: NDArray[Any], range_m: NDArray[Any], time_s: float = 0.0, name: str = "room"
+) -> FrameShots:
     """Snapshot from the origin with given ranges."""
     count = len(range_m)
-    return Frame(
+    return FrameShots(
         name,
         time_s,
         np.asarray(direction, np.float32),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lidar_recorded_rigs import DATA, HILTI, points_of
 from parhelion.core.pose import quats_from_matrices
-from parhelion.rebuild.frames import Frame, Path
+from parhelion.rebuild.frames import FrameShots, Path
 
 Floats = NDArray[np.float64]
 KITTI = DATA / "kitti0005_hdl64_pose"
@@ -24,10 +24,10 @@ WINDOW = 600
 KITTI_PERIOD_S = 0.1035
 
 
-def hilti(numbers: range = range(40, 60)) -> tuple[list[Frame], Path]:
+def hilti(numbers: range = range(40, 60)) -> tuple[list[FrameShots], Path]:
     """Hand-held OS0-64: snapshots, since its clouds are corrected for motion, and their adjusted poses."""
     rows = np.loadtxt(HILTI / "alidarPose.csv", delimiter=",", usecols=(0, 1, 2, 3)).reshape(-1, 4, 4)
-    frames: list[Frame] = []
+    frames: list[FrameShots] = []
     template: Floats | None = None
     for number in numbers:
         points = points_of(HILTI / "lidar" / f"{number:06d}.dz")
@@ -41,7 +41,7 @@ def hilti(numbers: range = range(40, 60)) -> tuple[list[Frame], Path]:
     return frames, Path(matrix[:, :3, 3].copy(), quats_from_matrices(matrix[:, :3, :3]), zero, zero)
 
 
-def kitti(numbers: range = range(60, 86)) -> list[Frame]:
+def kitti(numbers: range = range(60, 86)) -> list[FrameShots]:
     """HDL-64E on a car, not corrected for motion; it turns clockwise from the rear."""
     frames = []
     for number in numbers:
@@ -61,7 +61,9 @@ def kitti(numbers: range = range(60, 86)) -> list[Frame]:
     return frames
 
 
-def _frame(name: str, time_s: float, points: Floats, ring: NDArray[Any], step: float, period_s: float = 0.0) -> Frame:
+def _frame(
+    name: str, time_s: float, points: Floats, ring: NDArray[Any], step: float, period_s: float = 0.0
+) -> FrameShots:
     xyz = points[:, :3]
     range_m = np.linalg.norm(xyz, axis=1)
     azimuth, elevation = np.arctan2(xyz[:, 1], xyz[:, 0]), np.arcsin(xyz[:, 2] / range_m)
@@ -70,7 +72,7 @@ def _frame(name: str, time_s: float, points: Floats, ring: NDArray[Any], step: f
     direction = np.concatenate([xyz / range_m[:, None], lost])
     around = np.arctan2(direction[:, 1], direction[:, 0])
     share = (np.pi - around) % (2.0 * np.pi) / (2.0 * np.pi) - 0.5
-    return Frame(
+    return FrameShots(
         name,
         float(time_s),
         direction.astype(np.float32),

@@ -79,7 +79,7 @@ def curves(profile: MaterialProfile) -> list[Floats]:
 
 def draw_profiles(found: BoardCalibration, simulated: dict[str, MaterialProfile | None]) -> None:
     """Figures 5.1 to 5.4, one column per material."""
-    figure = Figure(figsize=(11.0, 8.0), dpi=90, layout="constrained")
+    figure = Figure(figsize=(9.2, 8.2), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(4, len(found.materials), sharex=True, sharey="row")
     theirs = published()
@@ -107,8 +107,10 @@ def draw_profiles(found: BoardCalibration, simulated: dict[str, MaterialProfile 
 
 def draw_boards(found: BoardCalibration) -> None:
     """Recordings from above: board, other surfaces, and stated distance."""
-    figure, panels = sheet(11.0, 3.0, len(found.recordings))
-    for axes, one in zip(panels, found.recordings, strict=True):
+    figure, panels = sheet(8.4, 6.4, 3, 2)
+    for axes in panels[len(found.recordings) :]:
+        axes.remove()
+    for axes, one in zip(panels, found.recordings, strict=False):
         shots = read_shots(recording(one.material))
         x, y = shots.points[::3, 0], shots.points[::3, 1]
         board = one.board

@@ -83,8 +83,8 @@ def draw_corner(axes: Any) -> None:
         image = camera.shoot(corner(), pose=ph.Pose(), seed=1)
         error = 1e3 * (image.measured_depth - image.depth)[280:296].mean(axis=0)
         axes.plot(error, color=colour, lw=1.0, label=label)
-    axes.set(xlabel="column [pixel]", ylabel="depth error [mm]", title="Azure Kinect: corner at 2.5 m")
-    axes.legend(fontsize=7)
+    axes.set(xlabel="column [pixel]", ylabel="depth error [mm]", title="Azure Kinect: corner at 2.5 m", ylim=(-20, 42))
+    axes.legend(fontsize=7, loc="upper left")
 
 
 def draw_infrared(figure_name: str) -> None:
@@ -128,7 +128,7 @@ def draw_infrared(figure_name: str) -> None:
 
 
 if __name__ == "__main__":
-    figure, panels = sheet(10.0, 2.9, 3)
+    figure, panels = sheet(9.2, 2.9, 3)
     error = draw_scatter(panels[0], ph.Camera("intel/realsense-d435-depth", picture=False, truth=()))
     shown = panels[1].imshow(1e3 * error[200:520, 500:980], cmap="coolwarm", vmin=-60, vmax=60, interpolation="nearest")
     panels[1].set(title="D435: error at 2 m [mm]", xticks=[], yticks=[])

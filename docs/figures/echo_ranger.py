@@ -64,13 +64,11 @@ def draw_sonar(axes: Any) -> None:
     image = np.zeros((100, 130))
     np.maximum.at(image, (row[inside], column[inside]), found.snr[inside])
     axes.imshow(image[:, ::-1], origin="lower", extent=(13, -13, 0, 20), cmap="copper", vmin=5, vmax=40)
-    axes.set(
-        xlabel="left [m]", ylabel="ahead [m]", title="Forward-looking sonar: bottom, ball and pile", aspect="equal"
-    )
+    axes.set(xlabel="left [m]", ylabel="ahead [m]", title="Forward-looking sonar", aspect="equal")
 
 
 if __name__ == "__main__":
-    figure, panels = sheet(12.0, 3.6, 3)
+    figure, panels = sheet(9.2, 3.4, 3)
     draw_readings(panels[0])
     draw_reach(panels[1])
     draw_sonar(panels[2])

@@ -167,7 +167,7 @@ def main() -> None:
     """Draw the figure."""
     from page import BLUE, GREY, ORANGE, finish, sheet
 
-    figure, panels = sheet(15.5, 3.9, 4)
+    figure, panels = sheet(8.4, 6.8, 2, 2)
     real, runs = recorded_signals(), simulated()
     elevation, cn0 = signals_of(runs)
     middle = [(a + b) / 2.0 for a, b in itertools.pairwise(ELEVATIONS)]

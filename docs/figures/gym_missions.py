@@ -20,7 +20,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 import parhelion as ph
 from parhelion.gym.env import map_picture
-from parhelion.pictures.scan import Camera, render
+from parhelion.pictures.scan import PinholeView, render
 from parhelion.pictures.style import colour_labels
 
 sys.path.insert(0, str(IMAGES.parents[1] / "examples" / "missions"))
@@ -43,7 +43,7 @@ def cloud_view(clouds: Any, pose: ph.Pose, path: Any) -> Image.Image:
     trail = np.asarray(path[-60:])
     xyz = pose.inverse().apply(np.concatenate([*(points for points, _ in clouds), trail]))
     colour = np.concatenate([*(colours for _, colours in clouds), np.tile(to_rgb("#ff5a4f"), (len(trail), 1))])
-    camera = Camera(ph.Pose.look_at(EYE, AIM), WIDTH, VIEW_HEIGHT, 66.0)
+    camera = PinholeView(ph.Pose.look_at(EYE, AIM), WIDTH, VIEW_HEIGHT, 66.0)
     image = render(xyz, colour, camera, background=to_rgb(BACKGROUND), point_size_m=0.06, fade_m=90.0)
     return Image.fromarray(np.asarray(np.clip(image, 0, 1) * 255, np.uint8))
 

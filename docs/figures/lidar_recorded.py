@@ -122,7 +122,7 @@ def draw_rain(axes: Any, city: ph.World) -> None:
 
 if __name__ == "__main__":
     world = ph.World.load("city")
-    figure, axes = sheet(15.0, 4.4, 4)
+    figure, axes = sheet(8.4, 8.6, 2, 2, height_ratios=(1.0, 1.4))
     draw_intensity(axes[0], world)
     draw_rings(axes[1])
     draw_applied(axes[2], world)

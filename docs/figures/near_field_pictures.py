@@ -20,7 +20,7 @@ PUBLISHED_NOISE_CM = {"os0-32": (0.5, 0.5), "os1-32": (0.7, 0.7)}
 
 def draw_overlap(curves: Mapping[str, Overlap], published: Mapping[str, Sequence[tuple[float, float]]]) -> None:
     """Measured curves with the points found before, and the class that has no photons."""
-    figure, panels = sheet(13.0, 4.3, 3, sharey=True)
+    figure, panels = sheet(9.2, 3.6, 3, sharey=True)
     for axes, (name, curve) in zip(panels, curves.items(), strict=False):
         axes.plot(
             *np.array(published[name]).T, "D", color=RED, fillstyle="none", markersize=5, label="published points"
@@ -40,7 +40,7 @@ def draw_overlap(curves: Mapping[str, Overlap], published: Mapping[str, Sequence
         below[0] = 1.0
         axes.plot(below, curve.at(below), "--", color=COLOURS[name], label="R² below the first point")
         axes.set_title(
-            f"{name}: ξ = 0.1 / 0.5 / 0.9 at " + " / ".join(f"{reach(curve, x):.1f}" for x in (0.1, 0.5, 0.9)) + " m"
+            f"{name}: ξ = 0.1 / 0.5 / 0.9\nat " + " / ".join(f"{reach(curve, x):.1f}" for x in (0.1, 0.5, 0.9)) + " m"
         )
         decorate(axes)
     panels[0].set_ylabel("overlap ξ")

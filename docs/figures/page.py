@@ -20,12 +20,14 @@ BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#1f6fb4", "#e07b00", "#2a8f4d", "#c431
 MOST_BYTES = 200_000
 
 
-def sheet(width_in: float, height_in: float, columns: int, **grid: Any) -> tuple[Figure, list[Any]]:
-    """A white figure with panels side by side, drawn in memory."""
+def sheet(width_in: float, height_in: float, columns: int, rows: int = 1, **grid: Any) -> tuple[Figure, list[Any]]:
+    """A white figure with panels in rows, drawn in memory.
+
+    Pages are 700 pixels wide at most, 6.4 inches: text of wider figures becomes small.
+    """
     figure = Figure(figsize=(width_in, height_in), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
-    panels = figure.subplots(1, columns, squeeze=False, **grid)[0]
-    return figure, list(panels)
+    return figure, list(figure.subplots(rows, columns, squeeze=False, **grid).ravel())
 
 
 def draw_chart(axes: Any, chart: Chart) -> None:

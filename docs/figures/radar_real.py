@@ -73,7 +73,7 @@ def main() -> None:
     """Draw the picture."""
     maps = {"Recorded (TI, 77 GHz)": decibels(recorded())}
     maps["Simulated room"] = decibels(ph.Radar(ti_radar()).adc(room(), pose=ph.Pose(), time=0.3, seed=1))
-    figure, axes = sheet(15.0, 4.0, 4)
+    figure, axes = sheet(8.4, 7.4, 2, 2)
     speeds, ranges = (np.arange(128) - 64) * SPEED_M_S, np.arange(128) * RANGE_M
     for panel, (title, power) in zip(axes, maps.items(), strict=False):
         picture = panel.pcolormesh(

@@ -11,7 +11,7 @@ from page import IMAGES
 import parhelion as ph
 from parhelion.pictures.grids import field_image, panorama
 from parhelion.pictures.panels import panel_pixels
-from parhelion.pictures.scan import Camera, render
+from parhelion.pictures.scan import PinholeView, render
 from parhelion.pictures.style import INK, MUTED, SHEET, colour_labels, label_colours, label_shares, legend, quiet, sheet
 
 WORLD, SENSOR, COLUMNS = "city", "ouster/os1-128", 2048
@@ -29,7 +29,7 @@ def seen_from_above(figure: Any, scan: ph.Scan) -> None:
     points, names = scan.deskewed(), scan.names["label"]
     light = 0.45 + 0.6 * np.sqrt(np.clip(points.reflectivity, 0.0, 1.0))
     colour = np.clip(colour_labels(points.label, names) * light[:, None], 0.0, 1.0)
-    camera = Camera(ph.Pose.look_at(EYE, AIM), width, height, 72.0)
+    camera = PinholeView(ph.Pose.look_at(EYE, AIM), width, height, 72.0)
     image = render(
         np.asarray(points.xyz, np.float64), colour, camera,
         background=to_rgb("#0a0c10"), point_size_m=0.15, fade_m=260.0,

@@ -19,7 +19,7 @@ from PIL.Image import Resampling
 import parhelion as ph
 from parhelion.core.clouds import ORIGINS
 from parhelion.pictures.grids import field_image, panorama
-from parhelion.pictures.scan import Camera, render
+from parhelion.pictures.scan import PinholeView, render
 from parhelion.pictures.style import colour_labels
 from parhelion.weather.media import colours
 
@@ -57,7 +57,7 @@ def cloud_view(scan: ph.Scan) -> NDArray[np.uint8]:
     for name, shade in colours().items():
         if name in ORIGINS:
             colour[points.origin == ORIGINS.index(name)] = to_rgb(shade)
-    camera = Camera(ph.Pose.look_at(EYE, AIM), WIDTH, VIEW_HEIGHT, 66.0)
+    camera = PinholeView(ph.Pose.look_at(EYE, AIM), WIDTH, VIEW_HEIGHT, 66.0)
     image = render(
         np.asarray(points.xyz, np.float64),
         colour,

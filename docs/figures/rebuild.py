@@ -15,16 +15,16 @@ from page import finish, sheet
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 import parhelion as ph
-from parhelion.rebuild.frames import Frame
+from parhelion.rebuild.frames import FrameShots
 from parhelion.rebuild.frames import Path as SensorPath
 from parhelion.rebuild.place import free_map
 from parhelion.rebuild.reading import cell_of
-from parhelion.rebuild.rebuild import Options, Place, rebuilt
+from parhelion.rebuild.rebuild import Options, RebuiltPlace, rebuilt
 from parhelion.rebuild.score import held_out, score
 from parhelion.rebuild.votes import SurfelScene
 
 COLUMNS = 512
-Rebuilt = tuple[Place, list[Frame], SensorPath]
+Rebuilt = tuple[RebuiltPlace, list[FrameShots], SensorPath]
 
 
 def rebuilt_set(name: str) -> Rebuilt:

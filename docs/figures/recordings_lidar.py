@@ -178,7 +178,7 @@ def draw_os0() -> None:
     world = ph.World.load("warehouse")
     scan = lidar.scan(world, pose=world.viewpoint, seed=1)
     simulated = rig.surfaces(scan.xyz.astype(np.float64), scan.intensity.astype(np.float64))
-    figure, axes = sheet(13.5, 4.0, 3)
+    figure, axes = sheet(9.2, 3.5, 3)
     draw_os0_noise(axes[0], recorded, simulated)
     draw_os0_signal(axes[1], recorded, lidar)
     draw_os0_registered(axes[2], lidar)
@@ -187,7 +187,7 @@ def draw_os0() -> None:
 
 def draw_2d() -> None:
     """2D scanner drives: noise of the standing robot, no-return share, and wheel errors."""
-    figure, axes = sheet(13.5, 4.0, 3)
+    figure, axes = sheet(9.2, 3.5, 3)
     drives = [wheels.read_drive(name) for name in wheels.DRIVES]
     middle = np.sqrt(np.array(NOISE_EDGES[:-1]) * np.array(NOISE_EDGES[1:]))
     recorded = []
@@ -249,7 +249,7 @@ def draw_map(axes: Any, drive: wheels.Drive) -> None:
 if __name__ == "__main__":
     draw_os0()
     draw_2d()
-    sheets, panels = sheet(15.0, 4.2, 4)
+    sheets, panels = sheet(8.4, 7.0, 2, 2)
     draw_repeated(panels[0])
     draw_scatter(panels[1])
     draw_intensity(panels[2])

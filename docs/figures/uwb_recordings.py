@@ -72,7 +72,7 @@ def draw_apartment(axes: Any) -> None:
 
 
 if __name__ == "__main__":
-    figure, panels = sheet(13.5, 4.0, 3)
+    figure, panels = sheet(9.2, 3.5, 3)
     draw_outdoor(panels[0], panels[1])
     draw_apartment(panels[2])
     finish(figure, "uwb-recordings")

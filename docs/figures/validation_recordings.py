@@ -32,9 +32,9 @@ def against_recordings() -> None:
     noises = {name: (noise_of(both.recorded), noise_of(both.joined())) for name, both in ousters.items()}
     noise_table(ousters, noises)
     intensity_table(puck)
-    figure = Figure(figsize=(16.0, 6.6), dpi=90, layout="constrained")
+    figure = Figure(figsize=(8.4, 15.0), dpi=90, layout="constrained")
     FigureCanvasAgg(figure)
-    panels = figure.subplots(2, 5)
+    panels = figure.subplots(5, 2).T
     for row, (name, both) in zip(panels, ousters.items(), strict=True):
         draw_curve(row[0], name, curves[name])
         draw_signal(row[1], name, both)

@@ -59,7 +59,7 @@ def on_a_recording() -> None:
     cloud = recording()
     lidar = ph.Lidar(changed("ouster/os1-128", intensity={"scale": "velodyne"}))
     before = int(np.isfinite(cloud.xyz).all(axis=1).sum())
-    figure, panels = sheet(13.0, 3.7, len(WEATHERS), sharey=True)
+    figure, panels = sheet(8.4, 8.4, 2, 2, sharex=True, sharey=True)
     rows = []
     for axes, (name, weather) in zip(panels, WEATHERS, strict=True):
         after = cloud if weather is None else weather.apply(cloud, sensor=lidar, seed=7)
@@ -74,7 +74,8 @@ def on_a_recording() -> None:
             name, len(after), f"{100.0 * kept / before:.1f} %", int(in_air.sum()),
             f"{100.0 * in_air.mean():.1f} %", f"{np.percentile(far, 99):.0f} m",
         ])  # fmt: skip
-    panels[0].set_ylabel("y [m]")
+    for axes in panels[::2]:
+        axes.set_ylabel("y [m]")
     finish(figure, "weather-recording")
     columns = ["weather", "points", "surfaces still there", "points of the air", "share", "99 % nearer than"]
     write("recording", table(columns, rows))

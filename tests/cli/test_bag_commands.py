@@ -117,6 +117,20 @@ def test_weather_on_a_bag(run: Run, bag: Path, tmp_path: Path, scans: list[Any])
     assert list(read_bag(tmp_path / "wet-folder")) == after
 
 
+def test_weather_on_a_bag_that_names_its_sensors(run: Run, bag: Path, tmp_path: Path) -> None:
+    result = run("weather", bag, "-o", tmp_path / "wet.mcap", "--rain", 40, *SENSOR)
+    assert result.exit_code == 0, result.output
+    with BagWriter(tmp_path / "own", overwrite=True) as writer:
+        writer.sensors = {"/velodyne_points": SENSOR[1], "/lost": "no/sensor"}
+        writer.add(SECRET)
+        for message in read_bag(bag):
+            writer.write(message)
+    assert BagReader(tmp_path / "own").sensors == {"/velodyne_points": SENSOR[1], "/lost": "no/sensor"}
+    result = run("weather", tmp_path / "own", "-o", tmp_path / "same.mcap", "--rain", 40)
+    assert result.exit_code == 0, result.output
+    assert list(read_bag(tmp_path / "same.mcap")) == list(read_bag(tmp_path / "wet.mcap"))
+
+
 def test_weather_on_an_organised_bag(run: Run, tmp_path: Path) -> None:
     scan = ph.Lidar("ouster/os0-32", sub_rays=1, columns=512).scan(ph.World.load("cuboids"), seed=1)
     with BagWriter(tmp_path / "os.mcap") as writer:

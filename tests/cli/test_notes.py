@@ -38,11 +38,15 @@ def yard(tmp_path: Path) -> Path:
     return tmp_path
 
 
+OUTSIDE = (
+    r"vehicles\.husky\.start: \(0, -500, 0\) lies outside of the world, which extends from \(-30, -30\) to \(30, 30\)"
+)
+
+
 def test_what_is_meant_gives_no_notes(yard: Path) -> None:
     assert notes_on(Scenario.from_mapping(drive(), yard)) == []
 
 
-@pytest.mark.filterwarnings("ignore:husky. its start at")
 def test_speeds_places_mounts_modes_and_noise_are_noted(yard: Path) -> None:
     fields = drive()
     (husky,), (lidar,) = fields["vehicles"], fields["sensors"]
@@ -55,11 +59,13 @@ def test_speeds_places_mounts_modes_and_noise_are_noted(yard: Path) -> None:
         {"name": "imu", "type": "imu", "model": "xsens/mti-3", "vehicle": "husky"},
     ]
     limit = ph.scenario.bodies.vehicle_sheet("clearpath/husky").max_speed_m_s  # type: ignore[attr-defined]
-    found = notes_on(Scenario.from_mapping(fields, yard))
+    with pytest.warns(UserWarning, match=OUTSIDE) as warned:
+        whole = Scenario.from_mapping(fields, yard)
+    assert len(warned) == 1
+    found = notes_on(whole)  # the start is not noted a second time
     starts = [note.partition(": ")[0] for note in found]
     assert starts == [
         "vehicles.husky.follow.speed_m_s",
-        "vehicles.husky.start",
         "vehicles.husky.follow.points[1]",
         "sensors.post.mount.xyz",
         "sensors.top.mount.xyz",
@@ -67,12 +73,14 @@ def test_speeds_places_mounts_modes_and_noise_are_noted(yard: Path) -> None:
         "sensors.post.model",
     ]
     assert f"at most {limit:g} m/s" in found[0]
-    assert "(0, -500) m lies outside of the world, which extends from (-30, -30) to (30, 30) m" in found[1]
-    assert "400 m away from husky" in found[4]
-    assert "does not offer the return mode 'first', only strongest, last, dual" in found[5]
-    assert "own.yaml does not give" in found[6]
-    assert "range_sigma_m" not in found[6]
-    assert "intensity_sigma" in found[6] or "and" in found[6]
+    assert "(80, 0) m lies outside of the world, which extends from (-30, -30) to (30, 30) m" in found[1]
+    assert "400 m away from husky" in found[3]
+    assert "does not offer the return mode 'first', only strongest, last, dual" in found[4]
+    assert "own.yaml does not give" in found[5]
+    assert "range_sigma_m" not in found[5]
+    assert "intensity_sigma" in found[5] or "and" in found[5]
+    husky["dynamics"] = "kinematic"
+    assert notes_on(Scenario.from_mapping(fields, yard))[1].startswith("vehicles.husky.start: (0, -500) m lies outside")
 
 
 def test_the_command_prints_them(run: Callable[..., Any], yard: Path) -> None:
@@ -120,6 +128,7 @@ def test_a_missing_llvm_library_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_doctor_lists_no_tools_of_developers(run: Callable[..., Any]) -> None:
     words = run("doctor").stdout.split("optional packages")[1].split()
     assert "pandas" in words
+    assert words.count("torch") == 1
     assert not {"pytest", "ruff", "mypy", "hypothesis", "playwright", "mkdocs", "nuscenes-devkit"} & set(words)
 
 

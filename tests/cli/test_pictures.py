@@ -13,7 +13,7 @@ from parhelion import pictures
 from parhelion.core.clouds import Shots
 from parhelion.core.trajectory import ConstantTwist
 from parhelion.pictures.grids import panorama
-from parhelion.pictures.scan import Camera, render
+from parhelion.pictures.scan import PinholeView, render
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def test_birds_eye_takes_the_highest_point_and_has_y_up() -> None:
 
 
 def test_render_puts_near_points_before_far_ones_and_left_to_the_left() -> None:
-    camera = Camera(ph.Pose(), width=101, height=101, field_of_view_deg=90.0)
+    camera = PinholeView(ph.Pose(), width=101, height=101, field_of_view_deg=90.0)
     points = np.array([[10.0, 0.0, 0.0], [5.0, 0.0, 0.0], [10.0, 5.0, 5.0], [-5.0, 0.0, 0.0]])
     red, green, blue = np.eye(3)
     image = render(
@@ -145,7 +145,7 @@ def test_draw_drive(world: ph.World, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("parhelion.pictures.scan._MOST_POINTS", 20_000)
     motion = ConstantTwist(ph.Pose((0, 0, 2)), velocity=(10.0, 0.0, 0.0))
     lidar = ph.Lidar("velodyne/vlp-16", sub_rays=1)
-    drive = pictures.Drive()
+    drive = pictures.DrivePoints()
     for number in range(3):
         drive.add(lidar.scan(world, trajectory=motion, time=0.1 * number))
     assert drive.point_count > 30_000

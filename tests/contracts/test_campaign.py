@@ -354,4 +354,6 @@ def test_varied_fields_in_words() -> None:
     assert path_in_words("vehicles.car.follow.speed_m_s") == ("follow speed of car", "m/s")
     assert path_in_words("range_p95_m") == ("range p95", "m")
     assert path_in_words("duration_s") == ("duration", "s")
+    assert path_in_words("sensors.top.mount.xyz.0") == ("mount x of top", "m")
+    assert path_in_words("vehicles.car.start.rpy_deg.2") == ("start yaw of car", "°")
     assert value_in_words("weather.temperature_c", "5") == "temperature 5 °C"

@@ -20,6 +20,7 @@ from parhelion.io.ros import messages as ros
 from parhelion.live.viewer.stages import ScenarioStage
 from parhelion.motion.drivers import drive
 from parhelion.motion.vehicles import DriveCommand, MotorsOff, VelocityCommand, vehicle
+from parhelion.motion.vehicles.library import FOLDER
 from parhelion.outputs.ros.feed import RosFeed
 from parhelion.scenario import Scenario
 from parhelion.scenario.bodies import DrivenBody
@@ -68,13 +69,26 @@ def driver_of(made: Scenario) -> Driver:
 
 def test_vehicles_are_in_contact_by_default() -> None:
     assert scenario({}).has_contact
-    with pytest.warns(UserWarning, match=r"robot: its start at \(500, 0, 0\) is outside of the world"):
+    with pytest.warns(UserWarning, match=r"vehicles\.robot\.start: \(500, 0, 0\) lies outside of the world"):
         assert not scenario({"start": {"xyz": [500, 0, 0]}}).has_contact
     assert not scenario({"dynamics": "kinematic"}).has_contact
     assert scenario({"model": "asctec/hummingbird", "start": {"xyz": [0, 0, 2]}}).has_contact
     assert not scenario({"model": "asctec/hummingbird", "dynamics": "kinematic"}).has_contact
     with pytest.raises(ConfigError, match=r"scenario: vehicles\[0\]: robot: no ground under its start"):
         scenario({"start": {"xyz": [500, 0, 0]}, "dynamics": "rays"})
+
+
+def test_a_data_sheet_of_a_vehicle_is_relative_to_the_scenario(tmp_path: Path) -> None:
+    sheet = (FOLDER / "clearpath" / "husky.yaml").read_text()
+    (tmp_path / "mine.yaml").write_text(sheet.replace("mass_kg: ", "mass_kg: 1"))
+    robot = {"name": "robot", "model": "mine.yaml", "raises_dust": {}}
+    imu = {"name": "imu", "type": "imu", "model": "xsens/mti-3", "vehicle": "robot"}
+    fields = {"duration_s": 0.1, "world": "warehouse", "vehicles": [robot], "sensors": [imu]}
+    made = Scenario.from_mapping(fields, tmp_path)
+    body = made.bodies["robot"]
+    assert isinstance(body, DrivenBody)
+    assert body.vehicle.config.mass_kg == 150.0
+    assert made.world.objects
 
 
 @pytest.mark.parametrize(

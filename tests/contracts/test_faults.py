@@ -96,8 +96,8 @@ def test_a_clock_jumps_and_drifts(world: ph.World, sound: ph.Scan) -> None:
     assert found.start_time == pytest.approx(0.4 + 0.05 + 100e-6 * 0.1, abs=1e-12)
     np.testing.assert_allclose(found.in_world().xyz, sound.in_world().xyz, atol=1e-4 * SPEED)
     imu = ph.Imu("xsens/mti-3").with_faults(clock=clock)
-    told, true = (one.run(None, MOTION, duration=1.0, seed=3).time for one in (imu, ph.Imu("xsens/mti-3")))
-    np.testing.assert_allclose(told - true, np.where(true < 0.3, 0.0, 0.05 + 1e-4 * (true - 0.3)), atol=1e-12)
+    stamps, true = (one.run(None, MOTION, duration=1.0, seed=3).time for one in (imu, ph.Imu("xsens/mti-3")))
+    np.testing.assert_allclose(stamps - true, np.where(true < 0.3, 0.0, 0.05 + 1e-4 * (true - 0.3)), atol=1e-12)
 
 
 def test_lost_samples_do_not_depend_on_the_split() -> None:
@@ -220,7 +220,7 @@ def test_a_run_writes_its_faults_to_the_truth(tmp_path: Path, world: ph.World) -
     assert truth["top"]["clock"]["offset_s"] == 0.02
     cloud = ph.PointCloud.load(sorted((tmp_path / "out/top").glob("*.pcd"))[0])
     assert not np.isin(cloud.ring, [0, 1]).any()
-    settings["sensors"][0]["faults"] = {"chanels": {"dead": [0]}}
+    settings["sensors"][0]["faults"] = {"dead_rows": {"dead": [0]}}
     file.write_text(yaml.safe_dump(settings))
-    with pytest.raises(ConfigError, match=r"faults\.chanels.*channels"):
+    with pytest.raises(ConfigError, match=r"faults\.dead_rows"):
         ph.Scenario.load(file)

@@ -515,11 +515,13 @@ def collect(only: str) -> tuple[dict[str, dict[str, str]], list[str]]:
 
 
 def machine() -> dict[str, str]:
-    cpu = next(
-        (line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
-         if line.startswith("model name")),
-        platform.processor(),
-    )  # fmt: skip
+    # Names such as "AMD EPYC" stand for several generations; BLAS has kernels for each.
+    rows = (line.partition(":")[::2] for line in Path("/proc/cpuinfo").read_text().splitlines())
+    first: dict[str, str] = {}
+    for name, value in rows:
+        first.setdefault(name.strip(), value.strip())
+    words = (first.get(name, "") for name in ("model name", "cpu family", "model"))
+    cpu = " / ".join(word for word in words if word) or platform.processor()
     import drjit as dr
 
     version = dr.detail.llvm_version() if hasattr(dr.detail, "llvm_version") else "unknown"

@@ -10,7 +10,7 @@ import pytest
 import parhelion as ph
 from parhelion.core.errors import ConfigError
 from parhelion.live.viewer import Session
-from parhelion.live.viewer.panel import Actions, Panel
+from parhelion.live.viewer.panel import Panel, PanelActions
 from parhelion.live.viewer.scene import Scene
 from parhelion.live.viewer.stages import PicturesStage, ScenarioStage, scenario_stage
 
@@ -125,7 +125,7 @@ def test_the_picture_is_in_the_scene_and_in_the_panel() -> None:
     w, x, y, z = options["wxyz"]
     assert ph.Pose(quat_xyzw=(x, y, z, w)).apply((0, 0, 1)) == pytest.approx((1, 0, 0), abs=1e-9)
     assert options["position"] == pytest.approx((0, 0, 1.4))
-    nothing = Actions(*[lambda *_: None] * 7)
+    nothing = PanelActions(*[lambda *_: None] * 7)
     panel = Panel(server, session, ["velodyne/vlp-16"], nothing)
     panel.show(shown.painted.legend)
     labels = [call[2].get("label") for call in server.calls if call[0] == "add_image"]  # type: ignore[misc]

@@ -151,6 +151,7 @@ def test_points_are_a_few_pixels_wide_at_the_camera() -> None:
 def test_bags_and_folders(run: Path) -> None:
     bag = Session(recording_stage(run / "bag"))
     assert len(bag.stage.lidars) == 2
+    assert "rain" in bag.stage.media  # the bag names its sensors
     bag.change(time_s=0.31)
     found = shown(bag)
     assert found.pose is not None

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import parhelion as ph
+from chance import deviations
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.optics.lidar.fmcw import (
@@ -95,8 +96,11 @@ def test_speckle_is_a_mean_of_exponential_variables(looks: int) -> None:
 
     shot = np.arange(20_000, dtype=np.uint32)
     for salt in (3, 4):
-        drawn = speckle((np.uint32(salt), np.uint32(9)), shot, looks)
-        assert kstest(drawn, gamma(looks, scale=1.0 / looks).cdf).pvalue > 1e-4
+        surface, air = (speckle((np.uint32(salt), np.uint32(9)), shot, looks, of_air=one) for one in (False, True))
+        for drawn in (surface, air):
+            assert kstest(drawn, gamma(looks, scale=1.0 / looks).cdf).pvalue > 1e-4
+        # The air has other scatterers than the surface behind it.
+        assert abs(np.corrcoef(surface, air)[0, 1]) < deviations(6) / np.sqrt(len(shot))
 
 
 def test_coherence_extends_the_rated_range() -> None:

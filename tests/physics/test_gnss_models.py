@@ -276,9 +276,9 @@ def test_length_inside_crowns() -> None:
 
 def test_zenith_delays_follow_the_weather() -> None:
     dry, wet = earth.zenith_delays(R(48.0), 500.0)
-    same = earth.Air.of(ph.Weather(), 500.0)
+    same = earth.AirAtHeight.of(ph.Weather(), 500.0)
     assert np.array(earth.zenith_delays(R(48.0), 500.0, same)) == pytest.approx(np.array([dry, wet]), rel=1e-12)
-    low = earth.Air(pressure_hpa=same.pressure_hpa - 20.0, temperature_c=30.0, humidity=0.9, height_m=500.0)
+    low = earth.AirAtHeight(pressure_hpa=same.pressure_hpa - 20.0, temperature_c=30.0, humidity=0.9, height_m=500.0)
     dry_low, wet_low = earth.zenith_delays(R(48.0), 500.0, low)
     # 2.28 mm of delay per hectopascal; warm, humid air holds more vapour: 38 instead of 9.7 hPa.
     assert dry - dry_low == pytest.approx(20.0 * 0.0022768, rel=2e-3)

@@ -10,16 +10,16 @@ from parhelion.core.pose import Floats, quat_rotate
 from parhelion.motion import MotionLimits, SplineMotion
 from parhelion.motion.actors.drivers import MOBIL, Discs, OpenRoute, wants_change
 from parhelion.motion.actors.live import LiveActors
-from parhelion.motion.actors.traffic import DRIVERS, Route, traffic
+from parhelion.motion.actors.traffic import DRIVERS, ClosedRoute, traffic
 
 FREE = Discs(np.zeros((0, 3)), np.zeros((0, 2)), np.zeros(0), np.zeros(0, dtype=np.intp))
 LONG, WIDE = 4.6, 1.8
 
 
-def ring(radius: float = 60.0) -> Route:
+def ring(radius: float = 60.0) -> ClosedRoute:
     turn = np.linspace(0.0, 2.0 * np.pi, 25)[:-1]
     points = np.column_stack([radius * np.cos(turn), radius * np.sin(turn), 0.0 * turn])
-    return Route(SplineMotion(points.tolist(), limits=MotionLimits(30.0, 50.0, 500.0), closed=True))
+    return ClosedRoute(SplineMotion(points.tolist(), limits=MotionLimits(30.0, 50.0, 500.0), closed=True))
 
 
 def straight(length: float = 400.0) -> OpenRoute:

@@ -8,8 +8,10 @@ import pytest
 import parhelion as ph
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.trajectory import pose_at
-from parhelion.motion.actors import add_car, add_person
+from parhelion.motion import MotionLimits, SplineMotion
+from parhelion.motion.actors import add_car, add_cyclist, add_person
 from parhelion.motion.actors.body import Turning
+from parhelion.motion.actors.cycles import CRANK_M
 from parhelion.sensors.waves.motion import twists
 from wave_rigs import doppler_hz, narrow, radar_config
 
@@ -117,6 +119,27 @@ def test_limbs_of_a_walker_carry_their_own_velocity() -> None:
     # Arms swing both ways about the body's speed.
     assert min(seen["forearm"]) < walk - 0.3
     assert max(seen["forearm"]) > walk + 0.3
+
+
+def test_a_cyclist_has_wheels_up_to_twice_its_speed_and_turning_pedals() -> None:
+    """Feet and pedals reach the speed of the frame plus or minus 75 rev/min times the length of the crank."""
+    world, speed = ph.World(), 5.0
+    motion = SplineMotion([(20, 0, 0), (-20, 0, 0)], limits=MotionLimits(speed, 50.0, 50.0))
+    add_cyclist(world, motion)
+    field = {"azimuth_deg": (-4, 4), "elevation_deg": (-6, 8), "rays": 60_000}
+    radar = ph.Radar(radar_config(power_dbm=80, field=field))
+    wheels, feet = [], []
+    for time in np.arange(2.0, 2.8, 0.1):  # a revolution of the crank
+        paths = radar.paths(world, pose=ph.Pose((0.0, 0.0, 0.5)), time=float(time))
+        point = paths.direction.astype(np.float64) * paths.distance.astype(np.float64)[:, None]
+        radial, low = -0.5 * paths.rate.astype(np.float64), point[:, 2] < 0.1
+        wheels.append(radial[np.abs(point[:, 1]) < 0.02])
+        feet.append(radial[low & (np.abs(point[:, 1]) > 0.07) & (np.abs(point[:, 1]) < 0.2)])
+    assert np.concatenate(wheels).min() == pytest.approx(0.0, abs=0.5)
+    assert np.concatenate(wheels).max() == pytest.approx(2.0 * speed, abs=0.5)
+    swing = 2.5 * np.pi * CRANK_M
+    assert np.concatenate(feet).min() == pytest.approx(speed - swing, abs=0.25)
+    assert np.concatenate(feet).max() == pytest.approx(speed + swing, abs=0.25)
 
 
 def test_angular_rates_of_fast_wheels_are_exact() -> None:

@@ -14,7 +14,7 @@ from parhelion.motion import MotionLimits, SplineMotion
 from parhelion.motion.actors.drivers import Discs, OpenRoute
 from parhelion.motion.actors.live import Footprint, LiveActors
 from parhelion.motion.actors.orca import avoid_discs, choose, half_planes
-from parhelion.motion.actors.traffic import DRIVERS, Route
+from parhelion.motion.actors.traffic import DRIVERS, ClosedRoute
 from parhelion.motion.actors.walkers import RADIUS_M, STEP_S, Capsules, LiveWalk, Path, Walker, Walkers
 from parhelion.motion.actors.walls import Walls
 
@@ -280,10 +280,10 @@ def test_samples_of_the_past_do_not_change() -> None:
 # ---- drivers ---------------------------------------------------------------------------------------------------------
 
 
-def ring_road(radius: float, speed: float = 30.0) -> Route:
+def ring_road(radius: float, speed: float = 30.0) -> ClosedRoute:
     turn = np.linspace(0.0, 2.0 * np.pi, 25)[:-1]
     points = np.column_stack([radius * np.cos(turn), radius * np.sin(turn), 0.0 * turn])
-    return Route(SplineMotion(points.tolist(), limits=MotionLimits(speed, 50.0, 500.0), closed=True))
+    return ClosedRoute(SplineMotion(points.tolist(), limits=MotionLimits(speed, 50.0, 500.0), closed=True))
 
 
 def straight(length: float = 200.0, speed: float = 12.0) -> OpenRoute:
@@ -358,7 +358,7 @@ def test_cars_of_crossing_routes_do_not_meet_and_both_get_through() -> None:
         [(-40, 0, 0), (40, 0, 0), (40, 30, 0), (-40, 30, 0)],
         [(0, -40, 0), (30, -40, 0), (30, 40, 0), (0, 40, 0)],
     ]
-    routes = [Route(SplineMotion(loop, limits=limits, closed=True)) for loop in loops]
+    routes = [ClosedRoute(SplineMotion(loop, limits=limits, closed=True)) for loop in loops]
     for route in routes:
         for number in range(4):
             live.drive(route, number * route.length_m / 4, 8.0, 4.6, 1.8, DRIVERS)

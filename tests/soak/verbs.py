@@ -54,10 +54,10 @@ class Readings:
         # Clients that left without a closing handshake are noticed by the next message to them, or a ping.
         until = time.monotonic() + _SETTLE_S
         while self._long and self.rows and time.monotonic() < until:
-            if threading.active_count() <= self.rows[0]["threads"]:
+            if _threads() <= self.rows[0]["threads"]:
                 break
             time.sleep(0.1)
-        row = {"MiB": rss_mib(), "descriptors": descriptors(), "threads": threading.active_count()}
+        row = {"MiB": rss_mib(), "descriptors": descriptors(), "threads": _threads()}
         self.rows.append(row)
         print(f"{words}: {', '.join(f'{value:.0f} {name}' for name, value in row.items())}", flush=True)
 
@@ -69,6 +69,11 @@ class Readings:
         grown = [name for name in ("descriptors", "threads") if last[name] > first[name] + 2]
         grown += ["MiB"] if last["MiB"] > MOST_GROWTH * first["MiB"] else []
         return [f"{name} grow from {first[name]:.0f} to {last[name]:.0f}" for name in grown]
+
+
+def _threads() -> int:
+    """Number of threads without those of the pool for services, which starts them on demand up to its size."""
+    return sum(not one.name.startswith("parhelion-service_") for one in threading.enumerate())
 
 
 @contextmanager

@@ -161,6 +161,41 @@ def test_the_filter_reduces_noise_and_keeps_the_mean() -> None:
     assert abs(smooth[:, dim].mean() - mean[dim].mean()) < allowed
 
 
+def test_light_behind_a_pane_is_filtered_as_well() -> None:
+    """A dim room seen through its window: the few paths that leave it again would be bright dots."""
+    world = room()
+    corners = [[6.05, y, z] for y, z in ((-0.75, 1.0), (0.75, 1.0), (0.75, 2.5), (-0.75, 2.5))]
+    world.add((np.array(corners), np.array([[0, 1, 2], [0, 2, 3]])), material="glass")
+    camera = camera_sheet(48, 48, fx=60.0)
+    pose = ph.Pose((9.0, 0.0, 1.75), rpy_deg=(0.0, 0.0, 180.0))
+
+    def seen(method: str) -> Array:
+        options: dict[str, Any] = {"samples": 8, "bounces": 1, "truth": (), "developed": False, "denoise": method}
+        one = ph.Camera(camera, **options)
+        return np.array([one.shoot(world, pose=pose, seed=k).colour[12:36, 12:36, 0] for k in range(8)], np.float64)
+
+    rough, smooth = seen("none"), seen("filter")
+    noise = [np.sqrt(np.mean(one.var(axis=0, ddof=1))) for one in (rough, smooth)]
+    # The opening covers 1.5 m x 60 px / 2.95 m = 30 pixels, so all of these are behind glass. Averages over ten
+    # neighbours of the same surface leave a tenth of the noise power.
+    assert noise[1] < 0.32 * noise[0]
+    error = noise[0] / np.sqrt(rough.size)
+    assert smooth.mean() == pytest.approx(rough.mean(), abs=4.0 * error + 0.02 * rough.mean())
+
+
+def test_the_sun_behind_a_pane_is_counted_once() -> None:
+    """Shadow rays find the sun through panes, so paths that meet its disc there by chance must not count it again."""
+    world = flat(BRIGHT)
+    world.daylight = ph.Daylight(sun_elevation_deg=60)
+    corners = np.array([[-30.0, -30.0, 4.0], [30.0, -30.0, 4.0], [30.0, 30.0, 4.0], [-30.0, 30.0, 4.0]])
+    world.add((corners, np.array([[0, 1, 2], [0, 2, 3]])), material="glass")
+    camera = ph.Camera(camera_sheet(64, 48, fx=60.0), samples=64, bounces=1, truth=(), developed=False)
+    light = np.asarray(camera.shoot(world, pose=above(2.0), seed=3).colour[..., 0], np.float64)
+    # The disc covers 2e-5 of the cosine-weighted directions: 4 of these 196 608 paths would meet it, each 700 times as
+    # bright as the mean of the 64 samples of its pixel.
+    assert light.max() < 1.5 * np.median(light)
+
+
 def flat_layers(side: int, indirect: Array, **other: Any) -> Layers:
     """Layers of a plane of reflectance 0.5 that faces the camera at 10 m, without direct light."""
     size = side * side

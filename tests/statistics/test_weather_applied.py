@@ -89,11 +89,7 @@ def compare(
         assert abs(mine - theirs) <= most * np.sqrt(mine + theirs + 1) + allowed * theirs, (name, mine, theirs)
 
 
-# The speckle of coherent lidars is not known from a recording; the notes and the page on FMCW state it.
-INCOHERENT = [name for name in ph.presets("lidar") if ph.Lidar(name).config.fmcw is None]
-
-
-@pytest.mark.parametrize("preset", INCOHERENT)
+@pytest.mark.parametrize("preset", ph.presets("lidar"))
 def test_applied_weather_equals_a_scan_in_weather(preset: str) -> None:
     lidar = ph.Lidar(preset)
     farthest = lidar.max_range(0.5)

@@ -15,7 +15,7 @@ from parhelion.pictures.charts import Chart, Curve
 from parhelion.scenario.fields import path_in_words, value_in_words
 
 if TYPE_CHECKING:
-    from parhelion.campaign.search import Point, Search, SearchSummary
+    from parhelion.campaign.search import Search, SearchSummary, TriedPoint
 
 _MOST_FAILURES = 20
 _MOST_CELLS = 200
@@ -178,7 +178,7 @@ def outcome_in_words(search: Search, summary: SearchSummary) -> str:
     return text if holds is None else f"{text} It holds at {_values_in_words(holds)}."
 
 
-def _values_in_words(point: Point) -> str:
+def _values_in_words(point: TriedPoint) -> str:
     return ", ".join(
         f"{path_in_words(path)[0]} {value:.5g} {path_in_words(path)[1]}".strip() for path, value in point.values.items()
     )

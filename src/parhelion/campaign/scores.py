@@ -16,7 +16,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.trajectory import Trajectory
 from parhelion.evaluate.clouds import rates
 from parhelion.evaluate.clouds.distances import chamfer as chamfer_distance
-from parhelion.evaluate.clouds.objects import FEWEST_POINTS, SeenObject, objects_in
+from parhelion.evaluate.clouds.objects import FEWEST_POINTS, SampledObject, objects_in
 from parhelion.evaluate.slam.drives import Frame
 from parhelion.evaluate.slam.odometry import Setup, method_maker
 from parhelion.evaluate.slam.study import run_methods
@@ -83,7 +83,7 @@ def lost_road_users(scan: Scan, clear: Scan) -> dict[str, float]:
     return {"lost_road_users": float(lost), "sparsity_percent": sparsity}
 
 
-def _of(seen: Sequence[SeenObject], labels: Sequence[str]) -> list[SeenObject]:
+def _of(seen: Sequence[SampledObject], labels: Sequence[str]) -> list[SampledObject]:
     return [one for one in seen if one.label in labels]
 
 

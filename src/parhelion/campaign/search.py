@@ -146,7 +146,7 @@ class SearchFile(Config):
 
 
 @dataclass(frozen=True)
-class Point:
+class TriedPoint:
     """Conditions that were tried."""
 
     severity: tuple[float, ...]
@@ -180,11 +180,11 @@ class _Budget:
         return self.left >= 0
 
 
-Breaks = Callable[[Floats], Point]
+Breaks = Callable[[Floats], TriedPoint]
 """Runs a point of given severities."""
 
 
-def mildest(axes: int, run: Breaks, *, points: int, tolerance: float, seed: int) -> Point | None:
+def mildest(axes: int, run: Breaks, *, points: int, tolerance: float, seed: int) -> TriedPoint | None:
     """Mildest point that breaks, by bisection along directions that Optuna proposes; None if none was found."""
     budget, best = _Budget(points), None
     for direction, report in _directions(axes, seed):
@@ -204,7 +204,7 @@ def mildest(axes: int, run: Breaks, *, points: int, tolerance: float, seed: int)
     return best
 
 
-def _bisected(direction: Floats, broken: Point, run: Breaks, tolerance: float, budget: _Budget) -> Point:
+def _bisected(direction: Floats, broken: TriedPoint, run: Breaks, tolerance: float, budget: _Budget) -> TriedPoint:
     """Mildest point along a direction that breaks, below one that does."""
     holds = 0.0
     while broken.total - holds > max(tolerance * broken.total, _FINEST) and budget.spend():
@@ -241,7 +241,7 @@ def _directions(axes: int, seed: int) -> Iterator[tuple[Floats, Callable[[float]
         yield (weights / length if length > 1e-6 else np.full(axes, axes**-0.5)), report
 
 
-def mildest_of_grid(axes: int, run: Breaks, *, points: int) -> Point | None:
+def mildest_of_grid(axes: int, run: Breaks, *, points: int) -> TriedPoint | None:
     """Mildest point of a regular grid that breaks; the grid has at most this number of points."""
     steps = max(2, math.floor(points ** (1.0 / axes) + 1e-9))
     grid = np.stack(np.meshgrid(*[np.linspace(0.0, 1.0, steps)] * axes, indexing="ij"), axis=-1).reshape(-1, axes)
@@ -310,13 +310,13 @@ class SearchSummary:
     """Outcome of a search."""
 
     place: str
-    mild: Point
+    mild: TriedPoint
     """The mild ends of all fields."""
-    found: Point | None
+    found: TriedPoint | None
     """Mildest point that breaks; None if none was found."""
-    holds: Point | None
+    holds: TriedPoint | None
     """Most severe point that holds and is milder than the one found, along all fields."""
-    points: list[Point] = field(default_factory=list)
+    points: list[TriedPoint] = field(default_factory=list)
     runs: int = 0
     """Runs made now; others are from an earlier search in the same place."""
     replays: list[str] = field(default_factory=list)
@@ -348,7 +348,7 @@ def run_search(
     with store.only_writer(), _Runs(search, store, fspath(place), workers, dask, progress) as runs:
         axes = len(settings.search)
         mild = runs.point(np.zeros(axes))
-        found: Point | None = mild
+        found: TriedPoint | None = mild
         if not mild.breaks and method == "grid":
             found = mildest_of_grid(axes, runs.point, points=settings.points - 1)
         elif not mild.breaks:
@@ -363,7 +363,7 @@ def run_search(
     return summary
 
 
-def _milder(one: Point, other: Point) -> bool:
+def _milder(one: TriedPoint, other: TriedPoint) -> bool:
     return all(a <= b for a, b in zip(one.severity, other.severity, strict=True))
 
 
@@ -385,7 +385,7 @@ class _Runs:
         self._workers, self._dask = workers, dask
         self._crew: Workers | None = None
         self._device: str | None = None
-        self.points: list[Point] = []
+        self.points: list[TriedPoint] = []
         """Points in the order in which they were tried, each once."""
         self.done = 0
 
@@ -396,7 +396,7 @@ class _Runs:
         if self._crew is not None:
             self._crew.close()
 
-    def point(self, severity: Floats) -> Point:
+    def point(self, severity: Floats) -> TriedPoint:
         """A point of given severities, run with all seeds."""
         search = self._search
         values = search.values_at(severity.tolist())
@@ -433,7 +433,7 @@ class _Runs:
                 self.done += 1
         self._store.write(RUNS, _json({**self._about, "numbers": self._known}))
 
-    def _judged(self, severity: tuple[float, ...], values: dict[str, Any], numbers: list[float]) -> Point:
+    def _judged(self, severity: tuple[float, ...], values: dict[str, Any], numbers: list[float]) -> TriedPoint:
         """Point with its verdict, from its numbers and those at the mild ends."""
         breaks, mild = self._search.settings.breaks, self.points[0].numbers if self.points else tuple(numbers)
         if not self.points and any(map(math.isnan, mild)):
@@ -445,7 +445,7 @@ class _Runs:
         spans = [max(-breaks.excess(before, before), 1e-300) for before in mild]
         near = [float(np.clip(1.0 + one / span, 0.0, 1.0)) for one, span in zip(excess, spans, strict=True)]
         share = sum(broken) / len(broken)
-        return Point(severity, values, tuple(numbers), broken, share >= breaks.share, float(np.mean(near)))
+        return TriedPoint(severity, values, tuple(numbers), broken, share >= breaks.share, float(np.mean(near)))
 
 
 def _earlier(store: Any, about: dict[str, Any], place: str) -> dict[str, Any]:
@@ -499,7 +499,7 @@ def _write(search: Search, summary: SearchSummary, store: Any, command: str) -> 
 def as_plain(search: Search, summary: SearchSummary) -> dict[str, Any]:
     """Summary as JSON."""
 
-    def plain(point: Point | None) -> dict[str, Any] | None:
+    def plain(point: TriedPoint | None) -> dict[str, Any] | None:
         if point is None:
             return None
         numbers = [None if math.isnan(one) else one for one in point.numbers]
@@ -518,7 +518,7 @@ def as_plain(search: Search, summary: SearchSummary) -> dict[str, Any]:
     }
 
 
-def _replay(search: Search, found: Point, seed: int, folder: Path | None) -> bytes:
+def _replay(search: Search, found: TriedPoint, seed: int, folder: Path | None) -> bytes:
     """Scenario file of a broken run; names of existing files are relative to its own folder."""
     import yaml
 

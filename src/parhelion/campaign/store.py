@@ -81,7 +81,7 @@ class RemoteStore:
             raise MissingDependencyError(f"{address}: needs fsspec; run {INSTALL}") from None
         self.address = address
         try:
-            self._files, self._root = fsspec.url_to_fs(address)
+            self._files, self._root = fsspec.core.url_to_fs(address)
         except (ImportError, ValueError) as error:
             raise MissingDependencyError(f"{address}: {error}") from None
         if not self._root.strip("/"):

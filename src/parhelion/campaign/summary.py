@@ -87,7 +87,7 @@ _MOST_CURVES = 6
 
 
 @dataclass(frozen=True)
-class Point:
+class CurvePoint:
     """Point of a curve."""
 
     x: float
@@ -101,7 +101,7 @@ class Series:
     """Curve of a number against a parameter, at one value of another parameter."""
 
     name: str
-    points: tuple[Point, ...]
+    points: tuple[CurvePoint, ...]
 
 
 def summary_of(study: Study, results: dict[int, dict[str, Any]]) -> dict[str, Any]:
@@ -189,7 +189,9 @@ def curves_of(study: Study, results: dict[int, dict[str, Any]], path: str, name:
     return [Series(group, tuple(_points(study, results, rows, path, name))) for group, rows in groups.items()]
 
 
-def _points(study: Study, results: dict[int, dict[str, Any]], rows: list[int], path: str, name: str) -> list[Point]:
+def _points(
+    study: Study, results: dict[int, dict[str, Any]], rows: list[int], path: str, name: str
+) -> list[CurvePoint]:
     values = {number: study.row(number).values[path] for number in rows}
     options, plain = study.options(path), study.is_numeric(path)
     distinct: dict[str, list[int]] = defaultdict(list)
@@ -198,18 +200,18 @@ def _points(study: Study, results: dict[int, dict[str, Any]], rows: list[int], p
     if plain and len(distinct) > _MOST_VALUES:
         return _binned(study, results, {number: float(v) for number, v in values.items()}, name)
     places = {words_of(value): float(value) if plain else float(k + 1) for k, value in enumerate(options)}
-    found = [Point(places[words], words, of_rows(study, results, own, name)) for words, own in distinct.items()]
+    found = [CurvePoint(places[words], words, of_rows(study, results, own, name)) for words, own in distinct.items()]
     return sorted(found, key=lambda point: point.x)
 
 
-def _binned(study: Study, results: dict[int, dict[str, Any]], values: dict[int, float], name: str) -> list[Point]:
+def _binned(study: Study, results: dict[int, dict[str, Any]], values: dict[int, float], name: str) -> list[CurvePoint]:
     """Bins with equal numbers of rows."""
     order = sorted(values, key=lambda number: (values[number], number))
     found = []
     for rows in np.array_split(np.array(order), min(_BINS, max(1, len(order) // 3))):
         own = [values[int(number)] for number in rows]
         words = f"{min(own):.4g} to {max(own):.4g}"
-        found.append(Point(float(np.mean(own)), words, of_rows(study, results, rows.tolist(), name)))
+        found.append(CurvePoint(float(np.mean(own)), words, of_rows(study, results, rows.tolist(), name)))
     return found
 
 

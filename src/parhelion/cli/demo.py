@@ -77,10 +77,10 @@ class Trip:
     def __init__(self, scenario: Scenario, folder: Path, fields: dict[str, Any], bars: ExitStack) -> None:
         from parhelion.cli.summary import Tally
         from parhelion.core.clouds import Scan
-        from parhelion.pictures import Drive
+        from parhelion.pictures import DrivePoints
 
         self.lidar = scenario.giving(Scan)[0]
-        self.tally, self._drive = Tally(), Drive(scenario.world)
+        self.tally, self._drive = Tally(), DrivePoints(scenario.world)
         self.scenario_file, self.trajectory, self.picture = (
             folder / name for name in ("scenario.yaml", "trajectory.tum", "demo.png")
         )

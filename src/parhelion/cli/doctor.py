@@ -70,7 +70,8 @@ def _packages(problems: list[str]) -> None:
     except metadata.PackageNotFoundError:
         problems.append("parhelion is not installed as a package: run 'pip install .' in its folder")
         return
-    needed, optional = [], []
+    needed: list[tuple[str, str]] = []
+    optional: dict[str, str] = {}  # by name: several extras may want the same package
     for line in wanted:
         name = re.split(r"[^A-Za-z0-9_.-]", line, maxsplit=1)[0]
         extra = re.search(r"extra == ['\"]([\w-]+)['\"]", line)
@@ -79,7 +80,7 @@ def _packages(problems: list[str]) -> None:
         have = _version(name)
         least = re.search(r">=\s*([\d.]+)", line)
         if extra:
-            optional.append((name, have or f"-  pip install 'parhelion[{extra[1]}]'"))
+            optional.setdefault(name, have or f"-  pip install 'parhelion[{extra[1]}]'")
             continue
         needed.append((name, have or "MISSING"))
         if have is None:
@@ -87,7 +88,7 @@ def _packages(problems: list[str]) -> None:
         elif least and _numbers(have) < _numbers(least[1]):
             problems.append(f"{name} {least[1]} or later, found {have}: run 'pip install -U {name}'")
     screen.facts("\nneeded packages", [("parhelion", _version("parhelion")), *needed])
-    screen.facts("\noptional packages", optional)
+    screen.facts("\noptional packages", list(optional.items()))
 
 
 def _version(name: str) -> str | None:

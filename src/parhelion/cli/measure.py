@@ -243,9 +243,9 @@ class _View:
             return
         self._scan = _air_named(scan)
         if self.several:
-            from parhelion.pictures import Drive
+            from parhelion.pictures import DrivePoints
 
-            self._drive = self._drive or Drive()
+            self._drive = self._drive or DrivePoints()
             self._drive.add(self._scan)
 
     def draw(self) -> None:
@@ -382,7 +382,7 @@ def measure(
         raise typer.BadParameter(f"{sensor} ({kind.name}) produces samples; give --duration", param_hint="--frames")
     if kind.output == "frames" and duration is not None:
         raise typer.BadParameter(f"{sensor} ({kind.name}) produces frames; give --frames", param_hint="--duration")
-    files = None if output is None else RecordFiles(kind.record_type, output, format, several=frames > 1)
+    files = None if output is None else OutputFiles(kind.record_type, output, format, several=frames > 1)
     if png is not None:
         from parhelion.pictures.style import check_picture
 
@@ -473,7 +473,7 @@ def _parsed(kind: SensorKind, options: list[str]) -> dict[str, Any]:
     return found
 
 
-class RecordFiles:
+class OutputFiles:
     """Output file, or folder of numbered files; checked before any work is done."""
 
     def __init__(self, kind: type[Record], path: Path, format: str | None, *, several: bool) -> None:

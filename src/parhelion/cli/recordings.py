@@ -402,6 +402,16 @@ def _whole(writer: BagWriter) -> Iterator[None]:
 # ---- weather -------------------------------------------------------------------------------------------------------
 
 
+def sensor_in_bag(source: Path, writing: Writing) -> str | None:
+    """Model of the sensor of the clouds that are converted, as the bag states it; None if it does not."""
+    from parhelion.io.recordings import cloud_topic
+    from parhelion.io.ros import BagReader
+    from parhelion.io.ros.returns import RETURN_MESSAGES
+
+    bag = BagReader(source)
+    return bag.sensors.get(cloud_topic(bag, writing.topic, tuple(RETURN_MESSAGES)))
+
+
 def weather_bag(
     source: Path,
     target: Path,
@@ -426,6 +436,7 @@ def weather_bag(
     kind = RETURN_MESSAGES[bag.topics[chosen].type]
     storage = "sqlite3" if source.suffix == ".db3" or (source.is_dir() and any(source.glob("*.db3"))) else "mcap"
     writer = writing.new_bag(source, target, storage)
+    writer.sensors = bag.sensors
     tree, unplaced = TransformTree(), 0
     with _whole(writer), screen.progress(writing.verb, bag.count) as advance:
         if needs_pose:

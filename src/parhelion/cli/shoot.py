@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from parhelion.cli import screen
-from parhelion.cli.measure import ParamOption, RecordFiles, ScaleOption, UpOption, frames_of, load_world, parse_pose
+from parhelion.cli.measure import OutputFiles, ParamOption, ScaleOption, UpOption, frames_of, load_world, parse_pose
 from parhelion.cli.recordings import check_file
 from parhelion.cli.screen import start_engine
 from parhelion.cli.weather_options import WeatherOptions, in_words, weather_options
@@ -104,7 +104,7 @@ def shoot(
 
     place = parse_pose(pose)
     several = pictures > 1
-    files = None if output is None else RecordFiles(Image, output, None, several=several)
+    files = None if output is None else OutputFiles(Image, output, None, several=several)
     for file in (truth, ndvi):
         if file is not None:
             check_file(file)

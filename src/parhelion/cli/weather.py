@@ -254,16 +254,21 @@ class _Sensors:
         self._made: dict[str, Lidar] = {}
 
     def of(self, cloud: PointCloud) -> Lidar:
-        from parhelion import Lidar
-
         if self.named is not None:
             return self.named
         name = cloud.metadata.get("sensor")
-        if not isinstance(name, str):
+        lidar = self.model(name if isinstance(name, str) else None)
+        if lidar is None:
             raise ConfigError("the cloud does not name its sensor; give it with --sensor")
-        if name not in self._made:
+        return lidar
+
+    def model(self, name: str | None) -> Lidar | None:
+        """Lidar of a model; None without a name."""
+        from parhelion import Lidar
+
+        if name is not None and name not in self._made:
             self._made[name] = Lidar(name)
-        return self._made[name]
+        return None if name is None else self._made[name]
 
     def validity_in(self, weather: Weather) -> dict[str, dict[str, Validity]]:
         """Validity of the lidars used so far in each medium of a weather."""
@@ -352,11 +357,10 @@ class _Run:
         """Process the clouds of a bag, with the draws of their stamps, like live ones."""
         from parhelion.live.weather import Weathering
 
-        if self.sensors.named is None:
-            raise ConfigError(f"{source}: the clouds of a bag do not name their sensor; give it with --sensor")
-        job = Weathering(
-            self.weather, self.sensors.named, self.seed, self.start_s, self.pose, self.reflectance, self.no_returns
-        )
+        lidar = self.sensors.named or self.sensors.model(recordings.sensor_in_bag(source, self.writing))
+        if lidar is None:
+            raise ConfigError(f"{source}: this bag does not name the sensor of its clouds; give it with --sensor")
+        job = Weathering(self.weather, lidar, self.seed, self.start_s, self.pose, self.reflectance, self.no_returns)
 
         def work(cloud: PointCloud, stamp_ns: int, pose: Pose | None) -> PointCloud:
             wet = job.apply(cloud, stamp_ns, pose)

@@ -319,7 +319,7 @@ class _Work:
         moved = lift + force / stiff * (1.0 - xp.exp(-stiff * dt / damped))
         return self.dr.select(spring > 0.0, xp.clip(moved, -sag, travel - sag), 0.0)
 
-    def _ground(self, part: Int, touches: Bool) -> Ground:
+    def _ground(self, part: Int, touches: Bool) -> WheelGround:
         """Properties of the surface under a wheel, as kernel variables."""
         dr, mi = self.dr, self.mi
         row = dr.select(touches, part, 0) * len(SURFACE)
@@ -327,7 +327,7 @@ class _Work:
         soft = values[-1] > 0.0
         # Values that keep the formulas of soil finite on hard ground.
         harmless = (None, None, 0.0, 1e6, 1.0, 0.0, 0.5, 0.01, None)
-        return Ground(
+        return WheelGround(
             *(v if other is None else dr.select(soft, v, other) for v, other in zip(values, harmless, strict=True))
         )
 
@@ -547,7 +547,7 @@ class _Work:
 
 
 @dataclass
-class Ground:
+class WheelGround:
     """Properties of the surface under a wheel, in the order of `SURFACE`."""
 
     friction: Float

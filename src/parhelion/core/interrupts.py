@@ -27,6 +27,9 @@ BOUNCE_S = 0.3
 """Signals within this time [s] count as one: a terminal and a wrapper script may both send it."""
 _REPEAT_S = 0.02
 """Delay [s] of a signal that arrived in a finaliser or a callback."""
+_SIGINT = int(signal.SIGINT)
+_fast = getattr(signal, "_signal", signal)
+"""Module `signal` without the conversion to enumerations, which takes ten times as long as the rest of a section."""
 
 
 class Interrupts:
@@ -47,10 +50,10 @@ class Interrupts:
     def __enter__(self) -> None:
         if not _in_main_thread():
             return
-        if self._depth == 0 and not self._owned and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        if self._depth == 0 and not self._owned and _fast.getsignal(_SIGINT) is signal.default_int_handler:
             self._waiting = False
             # One call, so that a signal is either raised before it or recorded after it.
-            signal.signal(signal.SIGINT, self._handle)
+            _fast.signal(_SIGINT, self._handle)
             self._installed = True
         self._depth += 1
 
@@ -70,7 +73,7 @@ class Interrupts:
         if self._depth == 1 and self._installed:
             self._installed = False
             self._depth = 0
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            _fast.signal(_SIGINT, signal.default_int_handler)
         else:
             self._depth -= 1
         return self._depth == 0 and self._waiting

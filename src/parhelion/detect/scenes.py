@@ -39,7 +39,7 @@ _CLOTHES = ("cotton", "fabric", "fabric-red", "fabric-blue")
 _CARS, _PEDESTRIANS, _CYCLISTS = (10, 60), (15, 50), (8, 25)
 """Smallest and largest numbers of added road users of a street."""
 _POSTS, _BLOCKS_OF_STONE, _BUSHES = (20, 150), (10, 60), (5, 40)
-"""Smallest and largest numbers of added things of the size of road users, which are none."""
+"""Smallest and largest numbers of added objects of the size of road users, which are none."""
 _BLOCKS = 2
 _MOMENT_S = 1.0
 """Time of the snapshot of moving road users."""

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from parhelion.core.clouds import FIELDS, PointCloud, Scan, Shots
 from parhelion.core.streams import ImuData
 from parhelion.makers import Datagram, Endpoint
-from parhelion.makers.spinning import Floats, Rotor, Sequences, return_mode, sequences_of
+from parhelion.makers.spinning import Floats, LaserHead, Sequences, return_mode, sequences_of
 
 _PAUSE_S = 1.0  # beyond this step, the clock was adjusted or the recording paused
 _LONGEST_FRAME_S = 1.0  # five times the slowest revolution: a stationary head is cut by time
 _MOST_SEQUENCES = 40_000  # of a frame: one second of the fastest model
 _MOST_COLUMNS = 65535
 
-Decoded = tuple[Sequences, Rotor, str]
+Decoded = tuple[Sequences, LaserHead, str]
 """Sequences of some packets, the lasers of the sensor and its return mode."""
 
 
@@ -44,7 +44,7 @@ def batched(payloads: Iterable[bytes]) -> Iterator[list[bytes]]:
 def revolutions(parts: Iterable[Decoded]) -> Iterator[Scan]:
     """Scans of consecutive parts of a recording."""
     waiting: Sequences | None = None
-    known: tuple[Rotor, str] | None = None
+    known: tuple[LaserHead, str] | None = None
     for new, rotor, mode in parts:
         if not len(new):
             continue
@@ -60,7 +60,7 @@ def revolutions(parts: Iterable[Decoded]) -> Iterator[Scan]:
         yield from _scans(_frames_at_end(waiting), *known)
 
 
-def _scans(frames: Iterable[Sequences], rotor: Rotor, mode: str) -> Iterator[Scan]:
+def _scans(frames: Iterable[Sequences], rotor: LaserHead, mode: str) -> Iterator[Scan]:
     for frame in frames:
         # The last packet of a stream is padded with firings without a return, which are not a frame.
         if len(frame) > 24 or frame.distance.any():
@@ -105,7 +105,7 @@ def _turning_deg_s(sequences: Sequences) -> float:
     return float(np.median(turned[valid] / passed[valid])) if valid.any() else 0.0
 
 
-def _columns(sequences: Sequences, rotor: Rotor) -> NDArray[np.int64]:
+def _columns(sequences: Sequences, rotor: LaserHead) -> NDArray[np.int64]:
     """Number of each sequence in its frame, including those of lost packets."""
     # Lost packets leave whole periods; between two simulated scans, the head pauses for less than one.
     step = np.floor(np.diff(sequences.time_s) * (1e6 / rotor.period_us) + 0.1)
@@ -113,7 +113,7 @@ def _columns(sequences: Sequences, rotor: Rotor) -> NDArray[np.int64]:
     return np.minimum(np.concatenate([[0], np.cumsum(step)]), _MOST_COLUMNS)
 
 
-def scan_of(sequences: Sequences, rotor: Rotor, mode: str) -> Scan:
+def scan_of(sequences: Sequences, rotor: LaserHead, mode: str) -> Scan:
     """Scan of one frame with all of its shots."""
     count, lasers = len(sequences), rotor.channels
     rate = _turning_deg_s(sequences)
@@ -194,7 +194,7 @@ class SpinningStream(ABC):
     """Codes of the return modes that packets hold, the default first."""
     metadata = None
 
-    def __init__(self, rotor: Rotor, returns: str | None, epoch_s: float, ends: tuple[Endpoint, Endpoint]) -> None:
+    def __init__(self, rotor: LaserHead, returns: str | None, epoch_s: float, ends: tuple[Endpoint, Endpoint]) -> None:
         """Create a stream; `ends` are source and target of the datagrams."""
         self.rotor, self.mode, self.epoch_s, self.ends = rotor, returns, epoch_s, ends
         self._rest: Sequences | None = None

@@ -66,7 +66,7 @@ AnyLasers = TypeVar("AnyLasers", bound=Lasers)
 
 
 @dataclass(frozen=True)
-class Rotor(Lasers):
+class LaserHead(Lasers):
     """Lasers whose beams leave at a fixed distance from the axis."""
 
     azimuth_deg: tuple[float, ...]

@@ -14,7 +14,8 @@ from parhelion.core.errors import ParhelionError
 from parhelion.io.ros.bag import BagWriter
 from parhelion.io.ros.messages import Message
 from parhelion.outputs.ros.feed import RosFeed
-from parhelion.scenario.schema import BagOutput, DatasetOutput, FoxgloveOutput, OutputEntry, PcapOutput
+from parhelion.scenario.schema import BagOutput, DatasetOutput, FoxgloveOutput, LasOutput, OutputEntry, PcapOutput
+from parhelion.sensors.sheets import YAML_SUFFIXES
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario, Step
@@ -100,6 +101,10 @@ def _sink(entry: OutputEntry, scenario: Scenario, folder: Path) -> Sink:
         from parhelion.outputs.foxglove.feed import FoxgloveSink
 
         return FoxgloveSink(scenario, folder, entry.images)
+    if isinstance(entry, LasOutput):
+        from parhelion.outputs.survey import SurveySink
+
+        return SurveySink(scenario, folder, waveforms=entry.waveforms, epoch_s=entry.epoch_s, index=entry.water_index)
     assert isinstance(entry, DatasetOutput)
     from parhelion.outputs.datasets import dataset_sink
 
@@ -169,7 +174,14 @@ class BagSink:
         # The bag of an earlier run is replaced when this one is complete. LZ4 is fast, so the run need not wait.
         self._bag = BagWriter(folder / NAME, entry.storage, compression="lz4", overwrite=True, distro=entry.ros_distro)
         self._writer = Writer()
+        self._name_sensors()
         self._write(self._feed.first())
+
+    def _name_sensors(self) -> None:
+        """State the model of each sensor in the bag; data sheets of users may not be there when it is read."""
+        models = {one.name: one.entry.model for one in self._feed.scenario.sensors}
+        named = {name: model for name, model in models.items() if not model.lower().endswith(YAML_SUFFIXES)}
+        self._bag.sensors = {topic.topic: named[name] for name, topic in self._feed.sensors.items() if name in named}
 
     def _write(self, messages: list[Message]) -> None:
         for message in messages:
@@ -185,6 +197,7 @@ class BagSink:
         """Finish the bag and return its files."""
         self._writer.put(partial(self._write, self._feed.last()))
         self._writer.close()
+        self._name_sensors()
         self._bag.close()
         return self._bag.files
 

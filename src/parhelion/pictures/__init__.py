@@ -20,13 +20,13 @@ from parhelion.pictures.charts import draw_spectrum
 from parhelion.pictures.grids import birds_eye, field_image, intensity_image, is_organised, range_image
 from parhelion.pictures.layout import layout_bitmap, save_layout_bitmap
 from parhelion.pictures.radar import draw_echoes, draw_radar
-from parhelion.pictures.scan import Drive, draw_drive, draw_scan
+from parhelion.pictures.scan import DrivePoints, draw_drive, draw_scan
 from parhelion.pictures.top_view import draw_world
 from parhelion.pictures.weather import Changes, draw_weather, weather_changes, weather_picture
 
 __all__ = [
     "Changes",
-    "Drive",
+    "DrivePoints",
     "birds_eye",
     "depth_colours",
     "draw_drive",

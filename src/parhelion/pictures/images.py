@@ -14,7 +14,7 @@ from parhelion.core.clouds import Scan, origin_names
 from parhelion.core.pose import Pose
 from parhelion.pictures.grids import azimuth_elevation, field_image, is_organised, panorama
 from parhelion.pictures.relief import Relief
-from parhelion.pictures.scan import Camera, behind_points, render
+from parhelion.pictures.scan import PinholeView, behind_points, render
 from parhelion.pictures.style import INTENSITY_COLOURS, RANGE_COLOURS, colour_labels, colour_table, rgb, robust_limits
 from parhelion.weather import media
 
@@ -142,7 +142,7 @@ def points_uri(
     ahead = ahead if np.linalg.norm(ahead) > 0.5 else np.array([1.0, 0.0])
     heading = float(np.arctan2(ahead[1], ahead[0])) + np.radians(180.0 - 38.0)
     eye = middle + 1.55 * size * np.array([np.cos(heading), np.sin(heading), 0.62])
-    camera = Camera(Pose.look_at(eye, middle - np.array([0.0, 0.0, 0.08 * size])), _WIDTH, _HEIGHT, 55.0)
+    camera = PinholeView(Pose.look_at(eye, middle - np.array([0.0, 0.0, 0.08 * size])), _WIDTH, _HEIGHT, 55.0)
     background: Any = _BACKGROUND
     if relief is not None and start is not None:
         background = behind_points(relief, camera, start, 7.0 * size)

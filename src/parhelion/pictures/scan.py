@@ -124,7 +124,7 @@ def _from_above(figure: Any, scan: Scan) -> None:
 # ---- many scans of a drive -------------------------------------------------------------------------------------------
 
 
-class Drive:
+class DrivePoints:
     """Points of many scans in the world frame, thinned if they become too many to draw.
 
     drive = Drive()
@@ -217,7 +217,7 @@ class Drive:
         )  # indoor scenes are smaller than streets
         eye = size * (np.array([0.0, 0.0, 6.5]) - 9.0 * forward)
         aim = size * 26.0 * forward
-        camera = Camera(Pose.look_at(eye, aim), width, height, 75.0)
+        camera = PinholeView(Pose.look_at(eye, aim), width, height, 75.0)
         light = 0.5 + 0.62 * np.sqrt(np.clip(points["brightness"], 0.0, 1.0))
         colour = np.clip(colour_labels(points["label"], names) * light[:, None], 0.0, 1.0)
         background: Any = rgb("#0a0c10")
@@ -259,7 +259,7 @@ class Drive:
 
 def draw_drive(scans: Iterable[Scan], path: str | PathLike[str], title: str | None = None) -> None:
     """Draw all points of the scans in perspective and from above with the sensor path, and the last scan."""
-    drive = Drive()
+    drive = DrivePoints()
     for scan in scans:
         drive.add(scan)
     drive.draw(path, title)
@@ -269,7 +269,7 @@ def draw_drive(scans: Iterable[Scan], path: str | PathLike[str], title: str | No
 
 
 @dataclass(frozen=True)
-class Camera:
+class PinholeView:
     """A pinhole camera that looks along the x axis of its pose, z up."""
 
     pose: Pose
@@ -286,7 +286,13 @@ class Camera:
 
 
 def render(
-    points: NDArray[Any], colour: NDArray[Any], camera: Camera, *, background: Any, point_size_m: float, fade_m: float
+    points: NDArray[Any],
+    colour: NDArray[Any],
+    camera: PinholeView,
+    *,
+    background: Any,
+    point_size_m: float,
+    fade_m: float,
 ) -> NDArray[np.float32]:
     """An image (height, width, 3) in [0, 1] of points (n, 3) [m] with colours (n, 3) in [0, 1].
 
@@ -316,7 +322,7 @@ def render(
 
 
 def _nearest_owner(
-    left: NDArray[Any], top: NDArray[Any], depth: NDArray[Any], side: NDArray[Any], camera: Camera
+    left: NDArray[Any], top: NDArray[Any], depth: NDArray[Any], side: NDArray[Any], camera: PinholeView
 ) -> NDArray[np.intp]:
     """Row number of the nearest point whose square covers each pixel, or -1; points are sorted from far to near."""
     owner = np.full(camera.height * camera.width, -1, np.intp)
@@ -340,7 +346,7 @@ def _nearest_owner(
     return owner
 
 
-def behind_points(relief: Relief, camera: Camera, origin: NDArray[Any], fade_m: float) -> NDArray[np.float64]:
+def behind_points(relief: Relief, camera: PinholeView, origin: NDArray[Any], fade_m: float) -> NDArray[np.float64]:
     """Surfaces of a world as a dark background (height, width, 3) for `render`, with a sky above the horizon.
 
     `origin` (3,) [m] is the position in the world from which the camera and the points are counted.

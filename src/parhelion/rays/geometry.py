@@ -87,6 +87,31 @@ class Triangles:
         """Return some of the triangles, with all vertices."""
         return Triangles(self.vertices, self.faces[rows], self.part[rows], None if self.uv is None else self.uv[rows])
 
+    def without(self, gone: NDArray[np.bool_], counts: NDArray[np.int64]) -> Triangles:
+        """Return the triangles and vertices that remain if some of the objects of this soup are removed.
+
+        Args:
+            gone: True for removed objects, shape (n,).
+            counts: Numbers of triangles and vertices of each object, shape (n, 2).
+        """
+        # Few objects are removed, and copies of the long blocks between them are fast.
+        ends = np.concatenate([np.zeros((1, 2), np.int64), np.cumsum(counts, axis=0)])
+        edges = ends[np.flatnonzero(np.diff(~gone, prepend=False, append=False))].reshape(-1, 2, 2).tolist()
+        rows = [slice(begin[0], end[0]) for begin, end in edges]
+        corners = [slice(begin[1], end[1]) for begin, end in edges]
+        before = np.cumsum([0, *(one.stop - one.start for one in corners)]).tolist()
+        shifts = [np.int32(one.start - first) for one, first in zip(corners, before, strict=False)]
+        found = Triangles(
+            np.concatenate([self.vertices[:0], *(self.vertices[one] for one in corners)]),
+            np.concatenate([self.faces[:0], *(self.faces[r] - one for r, one in zip(rows, shifts, strict=True))]),
+            np.concatenate([self.part[:0], *(self.part[one] for one in rows)]),
+            None if self.uv is None else np.concatenate([self.uv[:0], *(self.uv[one] for one in rows)]),
+        )
+        missing = self.vertices[np.repeat(gone, counts[:, 1])]
+        if np.all((missing > self.bounds[0]) & (missing < self.bounds[1])):
+            found.__dict__["bounds"] = self.bounds  # of the cached property
+        return found
+
     def normals(self) -> NDArray[np.float64]:
         """Return unit normals (m, 3) by the right-hand rule; zero for degenerate triangles."""
         a, b, c = (self.vertices[self.faces[:, k]] for k in range(3))

@@ -15,7 +15,7 @@ Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class FrameShots:
     """Shots of one revolution in the sensor frame."""
 
     name: str
@@ -47,7 +47,7 @@ class Frame:
         """Mask of the shots with a return, shape (n,)."""
         return np.isfinite(self.range_m)
 
-    def rows(self, wanted: NDArray[np.int64] | Mask) -> Frame:
+    def rows(self, wanted: NDArray[np.int64] | Mask) -> FrameShots:
         """Selected shots."""
         names = ("direction", "range_m", "origin", "delay_s", "ring", "intensity")
         return replace(self, **{name: getattr(self, name)[wanted] for name in names})
@@ -89,14 +89,14 @@ class Path:
         turn /= np.linalg.norm(turn, axis=1, keepdims=True)
         return xyz, quat_multiply(np.broadcast_to(self.quat_xyzw[number], turn.shape), turn)
 
-    def rays(self, number: int, frame: Frame) -> tuple[Floats, Floats]:
+    def rays(self, number: int, frame: FrameShots) -> tuple[Floats, Floats]:
         """Start points (n, 3) [m] and unit directions (n, 3) of the shots of a frame in the world."""
         xyz, quat = self.motion(number, frame.delay_s)
         return xyz + quat_rotate(quat, frame.origin.astype(np.float64)), quat_rotate(
             quat, frame.direction.astype(np.float64)
         )
 
-    def points(self, number: int, frame: Frame) -> tuple[Floats, Floats]:
+    def points(self, number: int, frame: FrameShots) -> tuple[Floats, Floats]:
         """World positions (n, 3) [m] of the returns of a frame, and directions (n, 3) of their shots."""
         start, along = self.rays(number, frame)
         return start + frame.range_m.astype(np.float64)[:, None] * along, along

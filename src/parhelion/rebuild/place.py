@@ -21,7 +21,7 @@ from parhelion.pictures import html
 from parhelion.pictures.charts import Chart, Curve
 from parhelion.pictures.images import rgb_uri
 from parhelion.rebuild.frames import Floats
-from parhelion.rebuild.rebuild import Place
+from parhelion.rebuild.rebuild import RebuiltPlace
 from parhelion.rebuild.score import Score
 from parhelion.rebuild.votes import SurfelScene
 from parhelion.sensors.optics.lidar.config import LidarConfig
@@ -36,7 +36,7 @@ MAP_ELEVATIONS_DEG = (-8.0, 0.0, 8.0)
 
 
 def write_place(
-    place: Place, folder: File, lidar: Lidar, source: str, *, check: Score | None = None, read: int = 0
+    place: RebuiltPlace, folder: File, lidar: Lidar, source: str, *, check: Score | None = None, read: int = 0
 ) -> list[File]:
     """Write the folder of a rebuilt place. It appears under its name when it is complete.
 
@@ -74,7 +74,7 @@ def _check_target(folder: File) -> None:
 
 
 def _write_all(
-    place: Place, folder: File, lidar: Lidar, source: str, name: str, check: Score | None, read: int
+    place: RebuiltPlace, folder: File, lidar: Lidar, source: str, name: str, check: Score | None, read: int
 ) -> None:
     surfels = place.surfels
     np.savez_compressed(
@@ -112,7 +112,7 @@ def _write_all(
     html.write_page(folder / REPORT_FILE, report_page(place, facts, name, source))
 
 
-def unit_sheet(place: Place, lidar: Lidar, source: str) -> LidarConfig:
+def unit_sheet(place: RebuiltPlace, lidar: Lidar, source: str) -> LidarConfig:
     """Data sheet of the recording unit: the preset with the elevations and the range errors of its own rings."""
     found = SheetChanges()
     preset = lidar.config
@@ -135,7 +135,7 @@ def unit_sheet(place: Place, lidar: Lidar, source: str) -> LidarConfig:
     return calibrated_sheet(preset, found, f"{source} (rebuild)", len(place.frames))
 
 
-def ring_elevations_deg(place: Place, rings: int) -> Floats:
+def ring_elevations_deg(place: RebuiltPlace, rings: int) -> Floats:
     """Median elevation of the shots of each ring [deg]; NaN without shots or where it varies, shape (rings,)."""
     some = place.frames[:: max(1, len(place.frames) // 5)]
     ring = np.concatenate([frame.ring for frame in some]).astype(np.int64)
@@ -154,7 +154,7 @@ def ring_elevations_deg(place: Place, rings: int) -> Floats:
 # ---- report ----------------------------------------------------------------------------------------------------------
 
 
-def facts_of(place: Place, check: Score | None, read: int) -> dict[str, Any]:
+def facts_of(place: RebuiltPlace, check: Score | None, read: int) -> dict[str, Any]:
     """Numbers of the report, for `report.json`."""
     apart = place.registered.apart_m
     length = float(np.linalg.norm(np.diff(place.path.xyz, axis=0), axis=1).sum())
@@ -199,7 +199,7 @@ def _rounded(value: Any) -> float | None:
     return round(float(value), 5) if np.isfinite(value) else None
 
 
-def report_page(place: Place, facts: dict[str, Any], name: str, source: str) -> str:
+def report_page(place: RebuiltPlace, facts: dict[str, Any], name: str, source: str) -> str:
     """Report of a rebuild."""
     surfels, residual = facts["surfels"], facts["residual_m"]
     tiles = [
@@ -243,7 +243,7 @@ def report_page(place: Place, facts: dict[str, Any], name: str, source: str) -> 
     )
 
 
-def free_map(place: Place) -> tuple[NDArray[np.float32], tuple[float, float]]:
+def free_map(place: RebuiltPlace) -> tuple[NDArray[np.float32], tuple[float, float]]:
     """Top view, shape (rows, columns, 3) in [0, 1], of how much of the view is observed from each place; and its size
     [m]."""
     xyz = place.path.xyz
@@ -277,7 +277,7 @@ def free_map(place: Place) -> tuple[NDArray[np.float32], tuple[float, float]]:
     return image, (columns * step, rows * step)
 
 
-def observed_share(place: Place, start: Floats) -> Floats:
+def observed_share(place: RebuiltPlace, start: Floats) -> Floats:
     """Share of the rays from places (n, 3) [m] that end before they leave observed space."""
     azimuth = 2.0 * np.pi * np.arange(MAP_RAYS) / MAP_RAYS
     level = np.radians(MAP_ELEVATIONS_DEG)

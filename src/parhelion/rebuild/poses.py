@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from parhelion.calibrate.drive.registration import even_sample, match_planes
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import quat_conjugate, quat_multiply, quat_rotate, quats_from_matrices
-from parhelion.rebuild.frames import Floats, Frame, Path
+from parhelion.rebuild.frames import Floats, FrameShots, Path
 from parhelion.rebuild.surfels import plane
 
 MAP_FRAMES = 6
@@ -63,7 +63,7 @@ class Registered:
     """Factor on the delays of shots: 1, 0 for snapshots, -1 for recordings with reversed times."""
 
 
-def planes_of(frame: Frame, seed: int = 1) -> Planes:
+def planes_of(frame: FrameShots, seed: int = 1) -> Planes:
     """Points on flat surfaces with normals in balanced directions."""
     from scipy.spatial import cKDTree
 
@@ -96,7 +96,7 @@ def placed(planes: Planes, path: Path, number: int) -> tuple[Floats, Floats]:
     return xyz + quat_rotate(quat, planes.point), quat_rotate(quat, planes.normal)
 
 
-def estimated(frames: Sequence[Frame], advance: Advance = lambda: None) -> Registered:
+def estimated(frames: Sequence[FrameShots], advance: Advance = lambda: None) -> Registered:
     """Estimate the poses of all frames from their scans, and refine them."""
     if len(frames) < 2:
         raise ConfigError("rebuild: poses cannot be estimated from a single frame; record at least two revolutions")
@@ -108,7 +108,7 @@ def estimated(frames: Sequence[Frame], advance: Advance = lambda: None) -> Regis
     return _refined(planes, times, path, skew)
 
 
-def refined(frames: Sequence[Frame], path: Path, rounds: int = REFINE_ROUNDS) -> Registered:
+def refined(frames: Sequence[FrameShots], path: Path, rounds: int = REFINE_ROUNDS) -> Registered:
     """Refine given poses jointly with the scans. `rounds` 0 leaves them and computes their residuals."""
     planes = [planes_of(frame) for frame in frames]
     times = _times(frames)
@@ -129,7 +129,7 @@ def _preferred(tried: list[tuple[float, float]]) -> float:
     return next(skew for apart, skew in tried if apart <= ALIKE * best or not np.isfinite(best))
 
 
-def _times(frames: Sequence[Frame]) -> Floats:
+def _times(frames: Sequence[FrameShots]) -> Floats:
     times = np.array([frame.time_s for frame in frames])
     if np.any(np.diff(times) <= 0.0):
         return 0.1 * np.arange(len(frames), dtype=np.float64)
@@ -242,7 +242,7 @@ def _refined(
     return Registered(with_motion(xyz, quat, times), apart_m, skew)
 
 
-def localised(frames: Sequence[Frame], guess: Path, reference: Sequence[Frame], path: Path) -> Path:
+def localised(frames: Sequence[FrameShots], guess: Path, reference: Sequence[FrameShots], path: Path) -> Path:
     """Poses of frames registered to reference frames of known poses, one by one, for held-out frames."""
     from scipy.spatial import cKDTree
 

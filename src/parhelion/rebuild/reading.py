@@ -24,7 +24,7 @@ from parhelion.io.recordings import cloud_topic, clouds_of, existing
 from parhelion.io.ros import BagReader, is_bag
 from parhelion.io.ros import messages as ros
 from parhelion.io.ros.transforms import TransformTree
-from parhelion.rebuild.frames import Floats, Frame, Path
+from parhelion.rebuild.frames import Floats, FrameShots, Path
 from parhelion.sensors.optics.lidar.config import SpinningPattern
 from parhelion.sensors.optics.lidar.lidar import Lidar
 from parhelion.sensors.optics.lidar.recorded_shots import recorded_shots
@@ -38,11 +38,11 @@ LEAST_FRAMES_OF_MASK = 5
 
 
 @dataclass
-class Drive:
+class RecordedDrive:
     """Revolutions of a recording."""
 
     source: str
-    frames: list[Frame]
+    frames: list[FrameShots]
     read: int
     """Number of revolutions in the recording, including those that were omitted."""
     poses: TimedPoses | None = None
@@ -61,10 +61,10 @@ def read_frames(
     near_m: float = 1.0,
     most: int = MOST_FRAMES,
     advance: Callable[[], None] = lambda: None,
-) -> Drive:
+) -> RecordedDrive:
     """Read the revolutions of a recording; returns nearer than `near_m` belong to the vehicle and are dropped."""
     existing(path)
-    drive, stride = Drive(str(path), [], 0), 1
+    drive, stride = RecordedDrive(str(path), [], 0), 1
     fewer = 0
     for number, (name, cloud) in enumerate(clouds_of(path, topic=topic, sensor=lidar.model, keep_lost=True)):
         drive.read = number + 1
@@ -95,7 +95,7 @@ def read_frames(
     return drive
 
 
-def _whole(frames: list[Frame]) -> list[Frame]:
+def _whole(frames: list[FrameShots]) -> list[FrameShots]:
     """Frames without a partial first or last revolution, as captures contain them."""
     if len(frames) < 3:
         return frames
@@ -104,7 +104,7 @@ def _whole(frames: list[Frame]) -> list[Frame]:
     return [frame for k, frame in enumerate(frames) if k not in ends or len(frame) > 0.9 * typical]
 
 
-def frame_of(cloud: PointCloud, lidar: Lidar, name: str, number: int, notes: list[str]) -> Frame:
+def frame_of(cloud: PointCloud, lidar: Lidar, name: str, number: int, notes: list[str]) -> FrameShots:
     """Shots of one cloud; lost ones are included if the cloud has them or its rings determine them."""
     try:
         with warnings.catch_warnings():
@@ -136,7 +136,7 @@ def frame_of(cloud: PointCloud, lidar: Lidar, name: str, number: int, notes: lis
         time = _times_by_azimuth(direction, lidar)
     middle = 0.5 * (time[known].min() + time[known].max()) if known.any() else 0.0
     start = _start_of(cloud, number, lidar)
-    frame = Frame(
+    frame = FrameShots(
         name,
         start + middle,
         direction.astype(np.float32),
@@ -182,7 +182,7 @@ def cell_of(direction: NDArray[Any]) -> NDArray[np.int64]:
     )
 
 
-def blind_cells(frames: list[Frame]) -> NDArray[np.bool_]:
+def blind_cells(frames: list[FrameShots]) -> NDArray[np.bool_]:
     """Mask of the cells of directions in which no revolution has a return: the vehicle, a filter, or always sky."""
     columns = round(360.0 / BLIND_DEG)
     shots, returns = (np.zeros(columns * columns // 2, np.int64) for _ in range(2))
@@ -257,7 +257,7 @@ def _mounted(rows: list[tuple[int, Pose]], tree: TransformTree, frame: str) -> l
     return [(stamp, pose @ mount) for stamp, pose in rows]
 
 
-def poses_at(poses: TimedPoses, frames: list[Frame], source: str) -> tuple[Floats, Floats]:
+def poses_at(poses: TimedPoses, frames: list[FrameShots], source: str) -> tuple[Floats, Floats]:
     """Positions and orientations of frames, interpolated in time, or in order for as many poses as frames."""
     times = np.array([frame.time_s for frame in frames])
     known = poses.times
@@ -279,12 +279,12 @@ def poses_at(poses: TimedPoses, frames: list[Frame], source: str) -> tuple[Float
     return xyz, quat_slerp(poses.quat_xyzw[after - 1], poses.quat_xyzw[after], share)
 
 
-def scaled_delays(frames: list[Frame], skew: float) -> list[Frame]:
+def scaled_delays(frames: list[FrameShots], skew: float) -> list[FrameShots]:
     """Frames whose delays are multiplied by a factor: 0 makes snapshots of them."""
     return [replace(frame, delay_s=np.float32(skew) * frame.delay_s) for frame in frames]
 
 
-def each(frames: list[Frame], path: Path) -> Iterator[tuple[Frame, Floats, Floats]]:
+def each(frames: list[FrameShots], path: Path) -> Iterator[tuple[FrameShots, Floats, Floats]]:
     """Frames with the start points and directions of their shots in the world."""
     for number, frame in enumerate(frames):
         yield frame, *path.rays(number, frame)

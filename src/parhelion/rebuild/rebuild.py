@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError
-from parhelion.rebuild.frames import Floats, Frame, Mask, Path, Singles
+from parhelion.rebuild.frames import Floats, FrameShots, Mask, Path, Singles
 from parhelion.rebuild.poses import MOST_APART_M, Registered, estimated, refined, with_motion
 from parhelion.rebuild.reading import LEAST_FRAMES_OF_MASK, blind_cells, cell_of, scaled_delays
 from parhelion.rebuild.reflectance import LOST_CELL, Reflectances, fitted_reflectances, shadowed
@@ -58,7 +58,7 @@ class Options:
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class RebuiltPlace:
     """Rebuilt world before it is written."""
 
     surfels: Surfels
@@ -68,7 +68,7 @@ class Place:
     """Mask of the surfels on the ground, shape (n,)."""
     reflectances: Reflectances
     coverage: Coverage
-    frames: list[Frame]
+    frames: list[FrameShots]
     """Frames as used: with the delays and ranges of the unit corrected."""
     registered: Registered
     voxel_m: float
@@ -89,12 +89,12 @@ class Place:
 
 
 def rebuilt(
-    frames: Sequence[Frame],
+    frames: Sequence[FrameShots],
     lidar: Lidar,
     poses: tuple[Floats, Floats] | None = None,
     options: Options = Options(),
     watch: Callable[[str], None] = lambda stage: None,
-) -> Place:
+) -> RebuiltPlace:
     """Rebuild the place that frames of one drive have seen. `poses` are positions and quaternions of the frames."""
     frames, notes = list(frames), list[str]()
     _check_frames(frames)
@@ -125,7 +125,7 @@ def rebuilt(
     coverage = covered(surfels, frames, registered.path, usable)
     blind_share = float(np.mean(np.concatenate([~mask for mask in usable])))
     ground = ground_of(surfels, registered.path)
-    return Place(
+    return RebuiltPlace(
         surfels,
         cover,
         ground,
@@ -145,7 +145,7 @@ def rebuilt(
 # ---- poses -----------------------------------------------------------------------------------------------------------
 
 
-def _check_frames(frames: Sequence[Frame]) -> None:
+def _check_frames(frames: Sequence[FrameShots]) -> None:
     if len(frames) < 2:
         name = frames[0].name if frames else "the recording"
         raise ConfigError(
@@ -154,7 +154,7 @@ def _check_frames(frames: Sequence[Frame]) -> None:
 
 
 def _registered(
-    frames: list[Frame], poses: tuple[Floats, Floats] | None, options: Options, notes: list[str]
+    frames: list[FrameShots], poses: tuple[Floats, Floats] | None, options: Options, notes: list[str]
 ) -> Registered:
     if poses is None:
         return estimated(frames)
@@ -176,7 +176,7 @@ def _registered(
     return after
 
 
-def _check_motion(frames: list[Frame], registered: Registered, notes: list[str]) -> None:
+def _check_motion(frames: list[FrameShots], registered: Registered, notes: list[str]) -> None:
     xyz = registered.path.xyz
     spread = float(np.linalg.norm(xyz.max(axis=0) - xyz.min(axis=0)))
     if spread < LEAST_PATH_M:
@@ -202,12 +202,12 @@ def _check_motion(frames: list[Frame], registered: Registered, notes: list[str])
 # ---- geometry --------------------------------------------------------------------------------------------------------
 
 
-def _voxel_m(frames: Sequence[Frame]) -> float:
+def _voxel_m(frames: Sequence[FrameShots]) -> float:
     middle = float(np.median([np.nanmedian(frame.range_m) for frame in frames]))
     return float(np.clip(middle / RANGE_PER_VOXEL, LEAST_VOXEL_M, MOST_VOXEL_M))
 
 
-def surfels_of(frames: Sequence[Frame], path: Path, voxel_m: float) -> Surfels:
+def surfels_of(frames: Sequence[FrameShots], path: Path, voxel_m: float) -> Surfels:
     """Surfels through the returns of frames, without votes."""
     voxels = Voxels.empty(voxel_m)
     for number, frame in enumerate(frames):
@@ -216,7 +216,7 @@ def surfels_of(frames: Sequence[Frame], path: Path, voxel_m: float) -> Surfels:
     return fitted(voxels)
 
 
-def ring_biases(frames: Sequence[Frame], path: Path, voxel_m: float) -> Floats:
+def ring_biases(frames: Sequence[FrameShots], path: Path, voxel_m: float) -> Floats:
     """Range error of each ring [m], from its distance to the surface that all rings see; their median is 0.
 
     Rings without enough returns have 0; the result is empty if rings are unknown.
@@ -244,13 +244,13 @@ def ring_biases(frames: Sequence[Frame], path: Path, voxel_m: float) -> Floats:
     return np.where(known, bias - np.nanmedian(bias), 0.0)
 
 
-def corrected(frame: Frame, bias: Floats) -> Frame:
+def corrected(frame: FrameShots, bias: Floats) -> FrameShots:
     """Frame with ranges from which the errors of the rings were subtracted."""
     return replace(frame, range_m=(frame.range_m - bias[frame.ring]).astype(np.float32))
 
 
 def _voted(
-    surfels: Surfels, frames: Sequence[Frame], path: Path, usable: Sequence[Mask], options: Options
+    surfels: Surfels, frames: Sequence[FrameShots], path: Path, usable: Sequence[Mask], options: Options
 ) -> tuple[Surfels, Singles, dict[str, int]]:
     """Surfels after the votes, the share of the light that each stops, and counts of the changes."""
     removed = {"before": len(surfels), "removed": 0, "shrunk": 0, "thin": 0}
@@ -298,7 +298,7 @@ def ground_of(surfels: Surfels, path: Path) -> Mask:
 # ---- coverage --------------------------------------------------------------------------------------------------------
 
 
-def covered(surfels: Surfels, frames: Sequence[Frame], path: Path, usable: Sequence[Mask]) -> Coverage:
+def covered(surfels: Surfels, frames: Sequence[FrameShots], path: Path, usable: Sequence[Mask]) -> Coverage:
     """Space that shots passed, up to their return, to the surfel that they met, or to a limit."""
     scene = SurfelScene(surfels)
     found: list[NDArray[np.int64]] = []

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.makers.scales import scale_called
-from parhelion.rebuild.frames import Floats, Frame, Mask, Path, Singles
+from parhelion.rebuild.frames import Floats, FrameShots, Mask, Path, Singles
 from parhelion.rebuild.reading import cell_of
 from parhelion.rebuild.surfels import Surfels
 from parhelion.rebuild.votes import SurfelScene, margin_m
@@ -78,7 +78,7 @@ def white_power(lidar: Lidar, range_m: Floats) -> Floats:
 
 def fitted_reflectances(
     surfels: Surfels,
-    frames: Sequence[Frame],
+    frames: Sequence[FrameShots],
     path: Path,
     lidar: Lidar,
     cell_m: float,
@@ -117,7 +117,7 @@ def fitted_reflectances(
     )
 
 
-def _cast(surfels: Surfels, frames: Sequence[Frame], path: Path, usable: Sequence[Mask] | None) -> _Shots:
+def _cast(surfels: Surfels, frames: Sequence[FrameShots], path: Path, usable: Sequence[Mask] | None) -> _Shots:
     """All shots that meet a surfel, without those that passed it or ended before it."""
     scene = SurfelScene(surfels)
     rows: list[tuple[NDArray[np.int64], Floats, Floats, Singles, Mask]] = []
@@ -179,7 +179,9 @@ def _censored(surfels: Surfels, shots: _Shots, white: Floats, cell_m: float) -> 
     return rate[inverse], np.exp(limit)[inverse]
 
 
-def shadowed(surfels: Surfels, frames: Sequence[Frame], path: Path, blind: Mask, cell_m: float) -> NDArray[np.bool_]:
+def shadowed(
+    surfels: Surfels, frames: Sequence[FrameShots], path: Path, blind: Mask, cell_m: float
+) -> NDArray[np.bool_]:
     """Directions in which the carrier of the sensor hides the place, in addition to those that are blind.
 
     Shots there are lost, although the surfaces behind return shots of other directions.

@@ -9,10 +9,10 @@ import numpy as np
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import quat_slerp
-from parhelion.rebuild.frames import Floats, Frame, Path
+from parhelion.rebuild.frames import Floats, FrameShots, Path
 from parhelion.rebuild.poses import localised
 from parhelion.rebuild.reading import cell_of, scaled_delays
-from parhelion.rebuild.rebuild import Options, Place, corrected, rebuilt
+from parhelion.rebuild.rebuild import Options, RebuiltPlace, corrected, rebuilt
 from parhelion.rebuild.votes import SurfelScene
 from parhelion.sensors.optics.lidar.lidar import Lidar
 
@@ -39,7 +39,7 @@ class Score:
     """Share of all shots with the same outcome, return or none."""
 
 
-def score(place: Place, frames: Sequence[Frame], path: Path) -> Score:
+def score(place: RebuiltPlace, frames: Sequence[FrameShots], path: Path) -> Score:
     """Cast the shots of held-out frames through the surfels of a place, at known poses.
 
     A shot is predicted to return if it meets a surfel on whose surroundings most shots returned, in a direction in
@@ -72,7 +72,7 @@ def score(place: Place, frames: Sequence[Frame], path: Path) -> Score:
 
 
 def held_out_score(
-    frames: Sequence[Frame],
+    frames: Sequence[FrameShots],
     lidar: Lidar,
     poses: tuple[Floats, Floats] | None,
     options: Options,
@@ -92,7 +92,7 @@ def held_out_score(
     return score(place, *held_out(place, [frames[k] for k in test]))
 
 
-def held_out(place: Place, frames: Sequence[Frame]) -> tuple[list[Frame], Path]:
+def held_out(place: RebuiltPlace, frames: Sequence[FrameShots]) -> tuple[list[FrameShots], Path]:
     """Held-out frames with the delays of the place, and their poses by registration to its frames."""
     times = np.array([frame.time_s for frame in place.frames])
     wanted = np.array([frame.time_s for frame in frames])

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from parhelion.rays.geometry import SceneGeometry, Triangles
 from parhelion.rays.records import Rays
 from parhelion.rays.scene import RayScene
-from parhelion.rebuild.frames import Floats, Frame, Mask, Path
+from parhelion.rebuild.frames import Floats, FrameShots, Mask, Path
 from parhelion.rebuild.surfels import Surfels
 from parhelion.world.rebuilt import TRIANGLES
 
@@ -98,7 +98,9 @@ def margin_m(cos: Floats) -> Floats:
     return np.minimum(MARGIN_M + MARGIN_SLANT_M / np.maximum(cos, 0.02), MOST_MARGIN_M)
 
 
-def count_votes(surfels: Surfels, frames: Sequence[Frame], path: Path, usable: Sequence[Mask] | None = None) -> Votes:
+def count_votes(
+    surfels: Surfels, frames: Sequence[FrameShots], path: Path, usable: Sequence[Mask] | None = None
+) -> Votes:
     """Votes of all shots of frames; `usable` masks shots that may vote."""
     scene = SurfelScene(surfels)
     count = len(surfels)

@@ -19,6 +19,7 @@ from parhelion.core.history import History
 from parhelion.core.pose import Floats, Pose, quat_multiply, quat_rotate
 from parhelion.core.trajectory import Trajectory
 from parhelion.motion.drivers import DrivenMotion, Follower, follow
+from parhelion.motion.flight_lines import FlightLines
 from parhelion.motion.recorded import RecordedMotion
 from parhelion.motion.spline import SplineMotion
 from parhelion.motion.state import BodyState, state_of
@@ -412,10 +413,11 @@ def _vehicle(entry: VehicleEntry, folder: Path, water: Any) -> Vehicle:
     """Vehicle of a preset or, without one, of a URDF file."""
     if entry.model is not None:
         try:
-            floats = isinstance(vehicle_sheet(entry.model), VesselConfig)
+            model = model_in(folder, entry.model)
+            floats = isinstance(vehicle_sheet(model), VesselConfig)
         except ConfigError as error:
             raise FieldError(f"model: {error}") from None
-        return vehicle_preset(entry.model, water=water if floats else None)
+        return vehicle_preset(model, water=water if floats else None)
     assert entry.urdf is not None
     try:
         return vehicle_preset(robot_sheet(RobotOnBoard(entry.urdf, folder, 0.0)))
@@ -441,18 +443,24 @@ def _dynamics(entry: VehicleEntry, vehicle: Vehicle, driver: Callable[[str], Dri
     bounds = rays.world.bounds
     if bounds is not None and ((start < bounds[0]) | (start > bounds[1]))[:2].any():
         warnings.warn(
-            f"{entry.name}: its start at {shown(start)} is outside of the world, which has no ground there; it drives "
-            "in the plane of its start and through walls. Move the start, or set dynamics: kinematic",
+            f"vehicles.{entry.name}.start: {shown(start)} lies outside of the world, which extends from "
+            f"{shown(bounds[0][:2])} to {shown(bounds[1][:2])} m and has no ground there; it drives in the plane of "
+            "its start and through walls. Move the start, or set dynamics: kinematic",
             stacklevel=2,
         )
     return "kinematic"
 
 
-def size_of(entry: VehicleEntry) -> dict[str, float]:
+def model_in(folder: Path, model: str) -> str:
+    """Preset name, or the path of a data sheet, which is relative to the scenario."""
+    return str(folder / model) if model.lower().endswith((".yaml", ".yml")) else model
+
+
+def size_of(entry: VehicleEntry, folder: Path) -> dict[str, float]:
     """Weight [kg] and size [m] of a vehicle with a data sheet."""
     if entry.model is None:
         return {}
-    sheet = vehicle_sheet(entry.model)
+    sheet = vehicle_sheet(model_in(folder, entry.model))
     length, width, height = sheet.size_m
     return {"weight_kg": sheet.mass_kg, "length_m": length, "width_m": width, "height_m": height}
 
@@ -464,6 +472,8 @@ def motion_of(entry: MotionEntry, folder: Path) -> Trajectory:
         if entry.recorded.format == "tum":
             return RecordedMotion.from_tum(file)
         return RecordedMotion.from_kitti(file, rate_hz=entry.recorded.rate_hz)
+    if entry.flight_lines is not None:
+        return FlightLines(**entry.flight_lines.model_dump())
     return entry.trajectory() if entry.spline is None else spline_of(entry.spline)
 
 

@@ -94,17 +94,24 @@ def check_path(fields: Mapping[str, Any], path: str, source: str) -> None:
 
 _IMPLIED = ("weather", "options", "faults", "world", "params")
 """Steps of a path that its name in a report omits."""
+_ENTRIES = {"xyz": ("x", "y", "z"), "rpy_deg": ("roll", "pitch", "yaw"), "quat_xyzw": ("x", "y", "z", "w")}
+"""Names of the entries of vectors."""
 
 
 def path_in_words(path: str) -> tuple[str, str]:
     """Name of a field for reports, and its unit: 'rain rate', 'mm/h' for `weather.rain_rate_mm_h`.
 
-    Fields of a named sensor or vehicle name it: 'sub rays of top' for `sensors.top.options.sub_rays`.
+    Fields of a named sensor or vehicle name it: 'sub rays of top' for `sensors.top.options.sub_rays`, 'mount x of top'
+    for `sensors.top.mount.xyz.0`.
     """
     *way, last = path.split(".")
+    unit = unit_of(last)
+    entries = _ENTRIES.get(way[-1], ()) if way else ()
+    if last.isdecimal() and int(last) < len(entries):
+        unit, last = unit_of(way.pop()), entries[int(last)]
     words = last.split("_")
     end = next((k for k in range(1, len(words)) if "_".join(words[k:]) in UNITS), len(words))
-    unit = unit_of(last).replace("degrees Celsius", "°C").replace("degrees", "°")
+    unit = unit.replace("degrees Celsius", "°C").replace("degrees", "°")
     owner = ""
     if len(way) > 1 and way[0] in ("sensors", "vehicles"):
         owner, way = f" of {way[1]}", way[2:]

@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import BaseModel
 
 from parhelion.core.pose import Floats
+from parhelion.motion.vehicles.base import GroundVehicle
 from parhelion.scenario.bodies import DrivenBody
 from parhelion.sensors.optics.lidar.lidar import Lidar
 from parhelion.sensors.sheets import YAML_SUFFIXES, unstated_noise
@@ -54,9 +55,15 @@ def _places(scenario: Scenario) -> list[str]:
     size = f"the world, which extends from ({low[0]:.4g}, {low[1]:.4g}) to ({high[0]:.4g}, {high[1]:.4g}) m"
     places: list[tuple[str, Floats]] = []
     for entry in scenario.settings.vehicles:
-        start = scenario.bodies[entry.name].state(np.zeros(1)).xyz[0]
+        body = scenario.bodies[entry.name]
         field = "start" if entry.follow is not None or entry.motion is None else "motion"
-        places.append((f"vehicles.{entry.name}.{field}", start))
+        # Wheels that get no ground by default have warned of their start already.
+        if (
+            entry.dynamics is not None
+            or not isinstance(body, DrivenBody)
+            or not isinstance(body.vehicle, GroundVehicle)
+        ):
+            places.append((f"vehicles.{entry.name}.{field}", body.state(np.zeros(1)).xyz[0]))
         if entry.follow is not None:
             places += [
                 (f"vehicles.{entry.name}.follow.points[{k}]", np.asarray(point, np.float64))

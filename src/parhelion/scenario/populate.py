@@ -31,7 +31,7 @@ from parhelion.motion.actors.drivers import OpenRoute
 from parhelion.motion.actors.live import Footprint, LiveActors, State
 from parhelion.motion.actors.person import show_person
 from parhelion.motion.actors.road_users import ROAD_USERS
-from parhelion.motion.actors.traffic import DRIVERS, FOLLOWING, SLOW_DRIVERS, Following, Route
+from parhelion.motion.actors.traffic import DRIVERS, FOLLOWING, SLOW_DRIVERS, ClosedRoute, Following
 from parhelion.motion.actors.vehicles import FORKLIFT_SIZE_M, car_size_m
 from parhelion.motion.boxes import BoxTruth
 from parhelion.motion.spline import SplineMotion
@@ -54,7 +54,7 @@ from parhelion.scenario.actors import (
     StaticObject,
     TrafficEntry,
 )
-from parhelion.scenario.bodies import motion_of, spline_of
+from parhelion.scenario.bodies import model_in, motion_of, spline_of
 from parhelion.scenario.motions import MotionEntry, schedule_of
 from parhelion.scenario.raises import Raises
 from parhelion.scenario.storyboard import play
@@ -265,7 +265,7 @@ class Populate:
         """Motion of a vehicle that follows the path of a motion and brakes for what is in the way."""
         times = self._times(motion)
         span = span_of(motion, times)
-        route = Route(motion) if span.repeats else OpenRoute(motion, times)
+        route = ClosedRoute(motion) if span.repeats else OpenRoute(motion, times)
         return self.live.drive(route, 0.0, _fastest(motion, times), length_m, width_m, model)
 
     def _forklift(self, row: int, entry: ForkliftEntry) -> None:
@@ -315,14 +315,15 @@ def _warn_omitted(file: Path, tally: Tally, known: tuple[str, ...] = ()) -> None
 # ---- what reacting actors see ----------------------------------------------------------------------------------------
 
 
-def watch(live: LiveActors, world: World, bodies: dict[str, Any], entries: list[VehicleEntry]) -> None:
+def watch(live: LiveActors, world: World, bodies: dict[str, Any], entries: list[VehicleEntry], folder: Path) -> None:
     """Let reacting actors see the vehicles of a scenario, and all that moves along a given motion."""
     seen: set[int] = set()
     for entry in entries:
         motion = bodies[entry.name].motion
         shown = {item.instance for item in world.objects if _carries(item.trajectory, motion)}
         seen |= shown
-        live.see(_state_of(bodies[entry.name]), _footprint(world, motion, shown, entry.model))
+        model = None if entry.model is None else model_in(folder, entry.model)
+        live.see(_state_of(bodies[entry.name]), _footprint(world, motion, shown, model))
     live.see_rails(seen)
 
 

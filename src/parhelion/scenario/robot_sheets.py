@@ -27,6 +27,8 @@ _FLAT_M = 0.05
 _MOST_TORQUE_N_M, _MOST_RATE_RAD_S = 1e4, 200.0
 """Larger limits in a file mean that there is none; they are not used."""
 _LEAST_SPEED_M_S, _DEFAULT_SPEED_M_S = 0.05, 1.0
+_HEAVY_SHARE = 0.1
+"""Share of the mass from which a link without inertia is reported."""
 
 
 @dataclass(frozen=True)
@@ -205,11 +207,20 @@ def _mass(robot: RobotOnBoard, poses: dict[str, Pose]) -> tuple[float, Floats, F
     if total <= 0.0:
         text = "no link has <inertial> with a mass" if not masses else "the mass of all links together is 0"
         raise ConfigError(f"{file}: {text}; add it, or give model for the dynamics of the vehicle")
+    if 0.0 in masses:
+        empty = ", ".join(
+            repr(name) for name, link in robot.robot.links.items() if link.inertial and not link.inertial.mass_kg
+        )
+        warnings.warn(f"{file}: mass 0 of {empty}; the robot weighs {total:g} kg", stacklevel=3)
     weights = np.array(masses)
     places = np.array(centres)
     centre = weights @ places / total
     if not any(tensor.any() for tensor in tensors):
         return total, centre, None
+    for name, link in robot.robot.links.items():
+        own = link.inertial
+        if own is not None and own.mass_kg > _HEAVY_SHARE * total and not own.tensor.any():
+            warnings.warn(f"{file}: link {name!r} has no inertia and counts as a point; add <inertia>", stacklevel=3)
     apart = places - centre
     spread = [mass * (np.dot(r, r) * np.eye(3) - np.outer(r, r)) for mass, r in zip(masses, apart, strict=True)]
     moments = np.diag(np.sum(tensors, axis=0) + np.sum(spread, axis=0))

@@ -240,7 +240,7 @@ class Scenario:
                 self._at(f"sensors[{row}]: {sensor.name}", fits, self.world)
         self._reactions = {entry.name: entry.on_collision for entry in settings.vehicles}
         if self._live is not None:
-            watch(self._live, self.world, self.bodies, settings.vehicles)
+            watch(self._live, self.world, self.bodies, settings.vehicles, self.folder)
         wakes = [
             self._at(f"vehicles[{row}].wake", self._wake, one) for row, one in enumerate(settings.vehicles) if one.wake
         ]
@@ -356,7 +356,7 @@ class Scenario:
         """Dust and spray of vehicles and traffic."""
         plumes = Plumes(self.world)
         for entry in self.settings.vehicles:
-            plumes.add(entry, entry.name, self.bodies[entry.name].motion, **size_of(entry))
+            plumes.add(entry, entry.name, self.bodies[entry.name].motion, **size_of(entry, self.folder))
         for cars, actors in self._raising:
             plumes.add_actors(cars, actors)
         return plumes
@@ -365,7 +365,7 @@ class Scenario:
         """Wake of a vessel."""
         if self.water is None:
             raise ConfigError("there is no water for a wake; add water, for example {kind: calm}")
-        size = {name: value for name, value in size_of(entry).items() if name in ("length_m", "width_m")}
+        size = {name: value for name, value in size_of(entry, self.folder).items() if name in ("length_m", "width_m")}
         return Wake(self.bodies[entry.name].motion, **{"length_m": 6.0, "width_m": 2.0, **size})
 
     @property

@@ -22,7 +22,7 @@ from parhelion.core.streams import Samples
 from parhelion.core.trajectory import Fixed, Mounted, Trajectory
 from parhelion.io import format_of
 from parhelion.io.images import image_format_of
-from parhelion.scenario.bodies import Body
+from parhelion.scenario.bodies import Body, model_in
 from parhelion.scenario.robots import RobotOnBoard
 from parhelion.scenario.schema import SensorEntry
 from parhelion.sensors.base import SampleStream
@@ -73,7 +73,7 @@ class _OnBoard:
         options = _options(kind, entry, folder)
         if entry.rate_hz is not None:
             options["rate_hz"] = entry.rate_hz
-        self.sensor: Any = _made(kind, entry, _model(entry, folder), {"name": entry.name, **options})
+        self.sensor: Any = _made(kind, entry, model_in(folder, entry.model), {"name": entry.name, **options})
         if entry.faults.present():
             self.sensor = self.sensor.with_faults(entry.faults)
         self._first_mount = mount
@@ -162,13 +162,6 @@ def on_board(entry: SensorEntry, folder: Path, bodies: dict[str, Body], robots: 
     if kind.output == "frames":
         return FrameOnBoard(kind, entry, folder, body, mount)
     return StreamOnBoard(kind, entry, folder, body, mount)
-
-
-def _model(entry: SensorEntry, folder: Path) -> str:
-    """Preset name, or the path of a data sheet relative to the scenario."""
-    if entry.model.lower().endswith((".yaml", ".yml")):
-        return str(folder / entry.model)
-    return entry.model
 
 
 def _options(kind: SensorKind, entry: SensorEntry, folder: Path) -> dict[str, Any]:

@@ -42,6 +42,8 @@ _RULES: dict[str, Callable[[float, float], bool]] = {
     "lessOrEqual": lambda a, b: a <= b,
     "notEqualTo": lambda a, b: abs(a - b) >= 1e-6,
 }
+_GROUPS = ("LongitudinalAction", "LateralAction", "RoutingAction", "ControllerAction", "AppearanceAction")
+"""Private actions whose children are the actions."""
 
 
 @dataclass(frozen=True)
@@ -295,7 +297,7 @@ class _Player:
     def _begin(self, private: Node, entities: list[Entity], event: _Element | None) -> None:
         """Start a private action of entities."""
         for group in private.children():
-            for node in [group] if group.tag == "TeleportAction" else group.children():
+            for node in group.children() if group.tag in _GROUPS else [group]:
                 for entity in entities:
                     for slot, action in self._action(node, entity):
                         setattr(entity, slot, action)

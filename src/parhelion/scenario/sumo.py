@@ -98,7 +98,7 @@ def add_moved(
 # ---- SUMO ------------------------------------------------------------------------------------------------------------
 
 
-class Drive(NamedTuple):
+class SumoActor(NamedTuple):
     """A vehicle or a person of SUMO."""
 
     name: str
@@ -107,7 +107,7 @@ class Drive(NamedTuple):
     motion: Trajectory
 
 
-def sumo_drives(file: Path, world: World, until_s: float, seed: int, entry: SumoEntry) -> tuple[list[Drive], Tally]:
+def sumo_drives(file: Path, world: World, until_s: float, seed: int, entry: SumoEntry) -> tuple[list[SumoActor], Tally]:
     """Run SUMO's configuration until `until_s` [s], and return the motions of all that moves in it."""
     try:
         import libsumo
@@ -139,14 +139,14 @@ def sumo_drives(file: Path, world: World, until_s: float, seed: int, entry: Sumo
     finally:
         libsumo.close()
     tally = Tally()
-    drives: list[Drive] = []
+    drives: list[SumoActor] = []
     for name in sorted(rows, key=lambda one: (rows[one][0][0], one)):
         if len(drives) == entry.most:
             tally.omit("vehicles and people", f"more than most: {entry.most}", len(rows) - len(drives))
             break
         kind, size = kinds[name]
         motion = _motion(np.array(rows[name]), offset, world, entry.step_s, until_s)
-        drives.append(Drive(_plain(name), kind, size, motion))
+        drives.append(SumoActor(_plain(name), kind, size, motion))
     return drives, tally
 
 

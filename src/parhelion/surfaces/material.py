@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from parhelion.core.arrays import Ints, Masks, Reals, namespace
 from parhelion.core.config import Config, Fraction
 from parhelion.core.errors import ConfigError
+from parhelion.core.water import diffuse_attenuation_per_m, mean_square_slope
 from parhelion.surfaces.brdf import (
     SAMPLES,
     MitsubaModel,
@@ -123,6 +124,11 @@ class WaterSurface(Config):
     kind: Literal["water"]
     refractive_index: RefractiveIndex
     """Refractive index of the water."""
+    attenuation_532_per_m: Annotated[float, Field(gt=0, le=100)] | None = None
+    """Diffuse attenuation coefficient K_d of the water at 532 nm [1/m], for lidars, which then see the bottom through
+    the surface; None is water without a visible bottom."""
+    wind_speed_m_s: Annotated[float, Field(ge=0.5, le=20)] | None = None
+    """Wind that roughens the surface below the size of the mesh, for the return of the surface; None is smooth."""
 
 
 Specular = Annotated[MirrorFinish | GlassPane | WaterSurface, Field(discriminator="kind")]
@@ -186,7 +192,9 @@ class Material(Config):
             if isinstance(self.brdf, (PhongModel, CookTorranceModel)):
                 raise ValueError(f"a specular surface has a lambert or oren-nayar brdf, not {self.brdf.model}")
             reflected, transmitted = specular_split(1.0, _specular_columns(self.specular))
-            total += float(cast(float, reflected)) + float(cast(float, transmitted))
+            total += float(cast(float, reflected))
+            if not isinstance(self.specular, WaterSurface):  # what returns from the body of water is part of the light
+                total += float(cast(float, transmitted))
         if self.retro is not None:
             total += 2.0 * math.pi * self.retro.gain_per_sr * math.radians(self.retro.width_deg) ** 2
         if total > 1.0 + 1e-9:
@@ -253,6 +261,8 @@ COLUMNS: Mapping[str, float] = {
     "pane_index": 1.0,
     "transmits": 0.0,
     "pane_transmittance": 0.0,
+    "water_attenuation": 0.0,
+    "rough_water": 0.0,
 }
 """Columns of a material table, and their neutral values, which contribute exactly 0."""
 
@@ -265,10 +275,38 @@ def material_table(materials: Sequence[Material], wavelength_nm: float) -> dict[
     lobe and the specular paths do), with `ct_roughness` and `ct_f0` of the lobe; `retro_gain` [1/sr] and
     `retro_width_rad`; `curve_level` reflectance of BRDFs that are curves; `mirror` power fraction of the reflected path
     at normal incidence; `pane_index` refractive index of a glass pane or water (1: neither); `transmits` 1 where rays
-    pass through; `pane_transmittance` internal transmittance.
+    pass through; `pane_transmittance` internal transmittance; `water_attenuation` [1/m] that of water with a visible
+    bottom (0: none); `rough_water` 1 where facets scatter the reflected light instead of a mirrored path.
     """
-    rows = [columns_of(material, material.reflectance_at(wavelength_nm)) for material in materials]
-    return {name: np.array([row.get(name, default) for row in rows], np.float32) for name, default in COLUMNS.items()}
+
+    def made() -> dict[str, NDArray[np.float32]]:
+        rows = [columns_of(material, material.reflectance_at(wavelength_nm)) for material in materials]
+        for row, material in zip(rows, materials, strict=True):
+            if isinstance(material.specular, WaterSurface):
+                row |= _water_columns(material.specular, wavelength_nm)
+        return {
+            name: np.array([row.get(name, default) for row in rows], np.float32) for name, default in COLUMNS.items()
+        }
+
+    return {name: column.copy() for name, column in _cached(materials, "columns", wavelength_nm, made).items()}
+
+
+_Made = TypeVar("_Made")
+_MOST_TABLES = 64
+_tables: dict[tuple[Any, ...], tuple[tuple[Material, ...], Any]] = {}
+
+
+def _cached(materials: Sequence[Material], kind: str, wavelength_nm: float, make: Callable[[], _Made]) -> _Made:
+    """Result for materials, which are immutable: a world asks for the same ones after each edit."""
+    key = (kind, wavelength_nm, *map(id, materials))
+    entry = _tables.get(key)
+    if entry is None:
+        for old in list(_tables)[: len(_tables) + 1 - _MOST_TABLES]:
+            _tables.pop(old, None)
+        # While the entry exists, no other material can have these ids.
+        entry = _tables[key] = tuple(materials), make()
+    made: _Made = entry[1]
+    return made
 
 
 def monostatic_brdf(cos_theta: Reals, columns: Mapping[str, Reals], *, texture: Reals = 1.0) -> Reals:
@@ -303,13 +341,20 @@ def material_curves(materials: Sequence[Material]) -> NDArray[np.float32]:
 def specular_split(cos_theta: Reals, columns: Mapping[str, Reals]) -> tuple[Reals, Reals]:
     """Power fractions of the reflected and the transmitted path at this incidence; both are 0 for ordinary surfaces.
 
-    Glass is a pane with two faces, water a half space that absorbs the refracted light, and a mirror reflects the same
-    fraction at every angle. Unpolarised.
+    Glass is a pane with two faces, water a half space that refracts the light, and absorbs it unless its attenuation is
+    known, and a mirror reflects the same fraction at every angle. Unpolarised.
     """
     index = columns["pane_index"]
     xp = namespace(cos_theta, index)
     reflected, transmitted = thin_pane(cos_theta, index=index, transmittance=columns["pane_transmittance"])
-    return xp.where(index > 1.0, reflected, columns["mirror"]), transmitted * columns["transmits"]
+    transmitted = transmitted * columns["transmits"]
+    clear: Any = columns.get("water_attenuation", 0.0)
+    if not (isinstance(clear, float) and clear == 0.0):
+        transmitted = xp.where(clear > 0.0, 1.0 - reflected, transmitted)
+    rough: Any = columns.get("rough_water", 0.0)
+    if not (isinstance(rough, float) and rough == 0.0):
+        reflected = reflected * (1.0 - rough)
+    return xp.where(index > 1.0, reflected, columns["mirror"]), transmitted
 
 
 def columns_of(material: Material, reflectance: float) -> dict[str, float]:
@@ -355,6 +400,19 @@ def _specular_columns(specular: Config) -> dict[str, Any]:
     return row
 
 
+def _water_columns(water: WaterSurface, wavelength_nm: float) -> dict[str, float]:
+    """Columns of water for lidars only; cameras see a smooth surface over the water's own colour."""
+    row = {}
+    if water.attenuation_532_per_m is not None:
+        row["water_attenuation"] = diffuse_attenuation_per_m(water.attenuation_532_per_m, wavelength_nm)
+    if water.wind_speed_m_s is not None:
+        # Facets that face the sensor carry the reflected light; GGX alpha^2 is the mean square slope.
+        row["ct_roughness"] = float(mean_square_slope(water.wind_speed_m_s) ** 0.25)
+        row["ct_f0"] = float(cast(float, normal_reflectance(index=water.refractive_index)))
+        row["rough_water"] = 1.0
+    return row
+
+
 # ---- reflection -----------------------------------------------------------------------------------------------------
 # Monostatic reflection tabulated over the angle of incidence. A BRDF with all its parts costs dozens of operations per
 # ray; a table costs one access. Entries are f cos(theta) [1/sr], which stays finite at grazing incidence where f alone
@@ -378,8 +436,18 @@ def reflection_table(
     the whole BRDF; with `textured`, two for the part that a texture multiplies and two for the remainder. Linear
     interpolation is within 0.3 % of the BRDF for any roughness above 0.02.
     """
+    if table is None:
+        dry = material_table(materials, wavelength_nm)
+        kind = "textured reflection" if textured else "reflection"
+        return _cached(materials, kind, wavelength_nm, lambda: _reflection(materials, dry, textured=textured)).copy()
+    return _reflection(materials, table, textured=textured)
+
+
+def _reflection(
+    materials: Sequence[Material], table: Mapping[str, NDArray[Any]], *, textured: bool
+) -> NDArray[np.float32]:
+    """Reflection table of materials with given columns."""
     cos = 1.0 - np.linspace(0.0, 1.0, STEPS + 1) ** 4
-    table = material_table(materials, wavelength_nm) if table is None else table
     columns = {name: values.astype(np.float64)[:, None] for name, values in table.items()}
     number = np.arange(len(materials))[:, None]
     curve = columns["curve_level"] * curve_value(

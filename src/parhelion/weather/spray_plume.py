@@ -42,7 +42,7 @@ CLASSES = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Drops(Particles):
+class SprayParcels(Particles):
     """Parcels of spray at one time, oldest first, world frame."""
 
     diameter_mm: Floats
@@ -80,7 +80,7 @@ class SprayPlume:
             check_number(field, getattr(self, field), above=0.0)
         check_vector("wind_m_s", self.wind_m_s)
 
-    def particles(self, time: float) -> Drops:
+    def particles(self, time: float) -> SprayParcels:
         """All parcels emitted before `time` [s] and younger than LIFETIME_S, including those on the road."""
         now = check_number("time", time)
         number, begin, end = living(now, 0.0, np.inf, self.parcels_per_s, LIFETIME_S, live=True)
@@ -122,4 +122,4 @@ class SprayPlume:
         xyz[:, 2] = ground + np.maximum(height, 0.0)
         velocity = slowed * drift + spread * eddy + np.array(self.wind_m_s)
         velocity[:, 2] -= fall
-        return Drops(xyz, np.where(settled[:, None], 0.0, velocity), age, mass[wet], settled, diameter)
+        return SprayParcels(xyz, np.where(settled[:, None], 0.0, velocity), age, mass[wet], settled, diameter)

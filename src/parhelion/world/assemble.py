@@ -40,7 +40,7 @@ class Bases:
     def __init__(self) -> None:
         self._known: dict[tuple[int, ...], SceneGeometry] = {}
         self._counts: WeakKeyDictionary[SceneGeometry, NDArray[np.int64]] = WeakKeyDictionary()
-        """Number of triangles of each object."""
+        """Numbers of triangles and vertices of each object, shape (objects, 2)."""
 
     def __reduce__(self) -> tuple[type[Bases], tuple[()]]:
         return (Bases, ())  # copies start without geometry; weak references cannot be pickled
@@ -59,23 +59,27 @@ class Bases:
         added = self._few(static[count:]) if count else None
         if added is None:
             count, added = len(static), Triangles.empty()
-        remainder = self._remainder(indices[:count])
-        whole = SceneGeometry(merged([part for item in static[:count] for part in item.parts]), remainder=remainder)
+        whole, counts = self._remainder(indices[:count]) or _whole(static[:count])
         if len(whole.static) < LARGE_BASE:
             every = whole.static if count == len(static) else merged([part for item in static for part in item.parts])
             return SceneGeometry(every, actors, surface)
         while len(self._known) >= _MOST_BASES:
             del self._known[next(iter(self._known))]
         self._known[indices[:count]] = whole
-        self._counts[whole] = np.array([item.triangle_count for item in static[:count]])
+        self._counts[whole] = counts
         return EditedGeometry(whole, added, actors, surface)
 
-    def _remainder(self, indices: tuple[int, ...]) -> Remainder | None:
-        """Relation to the objects of a known geometry, if these are a part of them."""
+    def _remainder(self, indices: tuple[int, ...]) -> tuple[SceneGeometry, NDArray[np.int64]] | None:
+        """Geometry of objects that are a part of a known geometry, and their numbers of triangles and vertices.
+
+        It equals that of `_whole`, but blocks are copied from the known geometry.
+        """
         for known, whole in reversed(self._known.items()):
             kept = np.isin(known, indices)
             if np.array_equal(np.array(known)[kept], indices):
-                return Remainder(ref(whole), np.repeat(kept, self._counts[whole]))
+                counts = self._counts[whole]
+                remainder = Remainder(ref(whole), np.repeat(kept, counts[:, 0]))
+                return SceneGeometry(whole.static.without(~kept, counts), remainder=remainder), counts[kept]
         return None
 
     @staticmethod
@@ -84,6 +88,12 @@ class Bases:
         if sum(item.triangle_count for item in rest) > MOST_ADDED:
             return None
         return merged([part for item in rest for part in item.parts])
+
+
+def _whole(static: Sequence[WorldObject]) -> tuple[SceneGeometry, NDArray[np.int64]]:
+    """Geometry of objects, and their numbers of triangles and vertices, shape (objects, 2)."""
+    counts = [(item.triangle_count, sum(len(part.placed) for part in item.parts)) for item in static]
+    return SceneGeometry(merged([part for item in static for part in item.parts])), np.array(counts).reshape(-1, 2)
 
 
 def assemble(

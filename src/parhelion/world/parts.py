@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cached_property
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -99,7 +100,7 @@ class WorldObject:
         """True if the object moves."""
         return self.trajectory is not None
 
-    @property
+    @cached_property
     def triangle_count(self) -> int:
         """Number of triangles."""
         return sum(len(part.mesh.faces) for part in self.parts)

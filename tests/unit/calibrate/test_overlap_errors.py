@@ -44,7 +44,8 @@ def test_constant_rows_and_curve_are_those_of_the_frame(found: Overlap) -> None:
 def test_the_numbers_of_the_curve(found: Overlap) -> None:
     names = ("range", "share", "low", "high", "count", "plain", "row_factor", "row_error", "constant", "constant_error")
     values = {name: getattr(found, name) for name in (*names, "plateau_m", "open_m")}
-    check("calibrate/overlap-with-errors", **values)
+    # SciPy's optimisers stop at slightly different places: 1.12 and 1.17 differ by 1e-5.
+    check("calibrate/overlap-with-errors", rel=1e-4, **values)
 
 
 def test_scatter_that_errors_do_not_explain() -> None:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parhelion.campaign import search as searching
-from parhelion.campaign.search import Failure, Point, Search, SearchAxis, mildest, mildest_of_grid, run_search
+from parhelion.campaign.search import Failure, Search, SearchAxis, TriedPoint, mildest, mildest_of_grid, run_search
 from parhelion.core.config import parse
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
@@ -41,10 +41,10 @@ class Counted:
     def __init__(self, *normal: float) -> None:
         self.normal, self.count = np.array(normal), 0
 
-    def __call__(self, severity: Floats) -> Point:
+    def __call__(self, severity: Floats) -> TriedPoint:
         self.count += 1
         level = float(self.normal @ severity)
-        return Point(tuple(severity.tolist()), {}, (level,), (level > 1,), level > 1, min(level, 1.0))
+        return TriedPoint(tuple(severity.tolist()), {}, (level,), (level > 1,), level > 1, min(level, 1.0))
 
 
 @given(st.floats(0.02, 0.99))

@@ -16,7 +16,7 @@ from parhelion.evaluate.clouds.objects import by_distance, objects_in, upright_b
 
 
 def test_rates_are_shares_of_all_detected_points() -> None:
-    found = rates.Detections(correct=150, false=50, total=200)
+    found = rates.PointsByOrigin(correct=150, false=50, total=200)
     assert found.detection_rate_percent == 75.0
     assert found.false_detection_rate_percent == 25.0
 
@@ -24,14 +24,14 @@ def test_rates_are_shares_of_all_detected_points() -> None:
 def test_origin_determines_false_detections() -> None:
     """A surface, two drops, a ghost and a false alarm: the last two are detected, but neither an object nor rain."""
     cloud = PointCloud(np.zeros((5, 3)), {"origin": np.array([0, 1, 1, 5, 6], np.uint8)})
-    assert rates.detections(cloud) == rates.Detections(1, 2, 5)
+    assert rates.detections(cloud) == rates.PointsByOrigin(1, 2, 5)
 
 
 def test_without_origin_the_dry_cloud_is_the_reference() -> None:
     dry = PointCloud(np.array([[10.0, 0, 0], [20.0, 0, 0]]))
     wet = PointCloud(np.array([[10.05, 0, 0], [20.3, 0, 0], [3.0, 0, 0]]))
-    assert rates.detections(wet, dry) == rates.Detections(1, 2, 3)
-    assert rates.detections(wet, dry, tolerance_m=0.5) == rates.Detections(2, 1, 3)
+    assert rates.detections(wet, dry) == rates.PointsByOrigin(1, 2, 3)
+    assert rates.detections(wet, dry, tolerance_m=0.5) == rates.PointsByOrigin(2, 1, 3)
     with pytest.raises(ConfigError, match="dry reference"):
         rates.detections(wet)
 

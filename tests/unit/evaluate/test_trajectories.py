@@ -194,5 +194,6 @@ def test_alignment_never_mirrors() -> None:
     estimate = TimedPoses(truth.times, truth.xyz @ mirror, truth.quat_xyzw)
     assert tracks.ate(estimate, truth).translation == pytest.approx(2.0 * np.sqrt(variances[0]), rel=1e-9)
     fitted = tracks.aligned(estimate, truth)
-    rotation = np.linalg.lstsq(estimate.xyz - estimate.xyz.mean(axis=0), fitted.xyz - fitted.xyz.mean(axis=0))[0]
+    centred = [one.xyz - one.xyz.mean(axis=0) for one in (estimate, fitted)]
+    rotation = np.linalg.lstsq(*centred, rcond=None)[0]
     assert np.linalg.det(rotation) == pytest.approx(1.0)

@@ -33,7 +33,7 @@ from parhelion.motion.actors import (
 from parhelion.motion.actors.body import DistanceAlong, span_of
 from parhelion.motion.actors.drivers import LiveRoute
 from parhelion.motion.actors.live import LiveActors
-from parhelion.motion.actors.traffic import DRIVERS, Route
+from parhelion.motion.actors.traffic import DRIVERS, ClosedRoute
 from parhelion.motion.actors.walkers import LiveWalk
 
 DRIVE = ph.ConstantTwist(ph.Pose(), (1.0, 0, 0))
@@ -269,7 +269,7 @@ def _crowd() -> LiveActors:
     for number in range(6):
         actors.walk(loops[0], number / 6, 1.3, 1.7, back=number % 2 == 0)
     for number in range(2):
-        actors.drive(Route(loops[1]), 30.0 * number, 4.0, 4.5, 1.8, DRIVERS)
+        actors.drive(ClosedRoute(loops[1]), 30.0 * number, 4.0, 4.5, 1.8, DRIVERS)
     actors.begin()
     actors.advance(0.0, 20.0)
     return actors

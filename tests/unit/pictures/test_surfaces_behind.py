@@ -11,7 +11,7 @@ import parhelion as ph
 from parhelion.live.viewer.colours import paint
 from parhelion.pictures.images import air_colours
 from parhelion.pictures.relief import Relief
-from parhelion.pictures.scan import Camera, behind_points, render
+from parhelion.pictures.scan import PinholeView, behind_points, render
 from parhelion.pictures.style import LABEL_COLOURS, label_colour, label_colours, rgb
 from parhelion.world.labels import FURTHER, SEMANTIC_KITTI
 
@@ -44,7 +44,7 @@ def test_a_label_has_one_colour_everywhere() -> None:
 
 
 def test_points_shrink_without_a_seam() -> None:
-    camera = Camera(ph.Pose(), 400, 400, 90.0)
+    camera = PinholeView(ph.Pose(), 400, 400, 90.0)
     # Apart by 8 pixels, so that squares never overlap: the focal length is 200 pixels, and the distance 20 m.
     across, up = np.meshgrid(np.linspace(-18, 18, 46), np.linspace(-18, 18, 46))
     points = np.stack([np.full(across.size, 20.0), across.ravel(), up.ravel()], axis=1)
@@ -96,7 +96,7 @@ def test_a_model_without_labels_is_drawn_by_its_materials() -> None:
 
 def test_the_background_shows_what_is_below_the_roof(hall: ph.World) -> None:
     eye = ph.Pose.look_at([-9, 0, 9], [2, 0, 0])
-    camera = Camera(eye, 120, 60, 60.0)
+    camera = PinholeView(eye, 120, 60, 60.0)
     relief = Relief(hall, below=np.zeros((1, 3)))
     image = behind_points(relief, camera, np.zeros(3), 500.0)
     assert np.median(image.max(axis=2)) > 0.15, "not black"

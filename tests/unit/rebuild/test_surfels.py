@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from parhelion.rebuild.frames import Frame, Path
+from parhelion.rebuild.frames import FrameShots, Path
 from parhelion.rebuild.reading import blind_cells, cell_of
 from parhelion.rebuild.rebuild import ground_of, ring_biases
 from parhelion.rebuild.surfels import Surfels, Voxels, fitted, plane
@@ -73,7 +73,7 @@ def wall(at_m: float, half_m: float = 0.5, step: float = 0.05) -> Surfels:
     return Surfels(np.stack([np.full(count, at_m), y, z], axis=1), normal, np.full(count, 0.05, np.float32))
 
 
-def shots_at(surfels: Surfels, range_m: float, count: int = 3, spread: float = 0.02) -> tuple[list[Frame], Path]:
+def shots_at(surfels: Surfels, range_m: float, count: int = 3, spread: float = 0.02) -> tuple[list[FrameShots], Path]:
     """Frames whose shots cross the wall at random places and end at a distance along x."""
     random = np.random.default_rng(7)
     made = []
@@ -154,7 +154,7 @@ def test_range_errors_of_rings_are_found_up_to_a_common_offset() -> None:
         frame = room_shots(30_000, seed=number)
         ring = np.random.default_rng(number).integers(0, 8, len(frame)).astype(np.int16)
         made = frame_of_ranges(frame.direction, frame.range_m + true[ring])
-        frames.append(Frame(**{**vars(made), "ring": ring}))
+        frames.append(FrameShots(**{**vars(made), "ring": ring}))
     found = ring_biases(frames, still(3), 0.2)
     np.testing.assert_allclose(found, true - np.median(true), atol=0.006)
     assert ring_biases([room_shots()], still(1), 0.2).size == 0

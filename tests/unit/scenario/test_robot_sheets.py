@@ -101,6 +101,22 @@ def test_a_missing_inertia_is_derived_with_a_warning(tmp_path: Path) -> None:
     assert sheet.chassis.inertia_kg_m2[2] == pytest.approx(20 * (0.25 + 0.09) / 12)
 
 
+@pytest.mark.parametrize(
+    ("base", "text"),
+    [
+        ('<mass value="0"/>' + INERTIA, "mass 0 of 'base'; the robot weighs 6 kg"),
+        ('<mass value="20"/>', "link 'base' has no inertia and counts as a point; add <inertia>"),
+    ],
+)
+def test_a_heavy_link_without_mass_or_inertia_is_reported(tmp_path: Path, base: str, text: str) -> None:
+    entry = urdf(tmp_path)
+    file = tmp_path / entry.file
+    text_of = file.read_text().replace(BODY.format(mass="20", inertia=INERTIA), f"<inertial>{base}</inertial>")
+    file.write_text(text_of.replace('_wheel"><col', f'_wheel"><inertial><mass value="3"/>{INERTIA}</inertial><col'))
+    with pytest.warns(UserWarning, match=text):
+        robot_sheet(RobotOnBoard(entry, tmp_path, 0.0))
+
+
 def test_a_users_robot_drives_on_its_wheels(tmp_path: Path) -> None:
     world = ph.World("flat")
     world.add(ph.shapes.plane(20, 20), material="concrete", label="road")

@@ -191,12 +191,23 @@ def test_parameters_expressions_and_catalogs(place, tmp_path):
 
 def test_unsupported_elements_are_counted_and_errors_name_the_place(place):
     control = "<ControllerAction><ActivateControllerAction/></ControllerAction>"
+    together = "<SynchronizeAction masterEntityRef='Idle'/>"
+    shape = "<Shape><Clothoid curvature='0' curvaturePrime='0.01' length='5'/></Shape>"
+    trajectory = f"<TrajectoryRef><Trajectory name='t' closed='false'>{shape}</Trajectory></TrajectoryRef>"
+    clothoid = f"<RoutingAction><FollowTrajectoryAction>{trajectory}</FollowTrajectoryAction></RoutingAction>"
     unknown = "<ByValueCondition><UserDefinedValueCondition name='a' value='1' rule='equalTo'/></ByValueCondition>"
     init = begin("Ego", at_lane(10.0, -1), 20.0)
     rows = event("control", control, after(0.0)) + event("user", control, unknown)
+    rows += event("together", together, after(0.0)) + event("clothoid", clothoid, after(0.0))
     played = play(file_of(place.folder, {"Ego": CAR, "Idle": CAR}, init, {"Ego": rows}), place.world, 1.0)
     omitted = {row.what for row in played.omitted.contents("a", "b").omitted}
-    assert omitted == {"<ActivateControllerAction>", "<UserDefinedValueCondition>, which is never true", "entity"}
+    assert omitted == {
+        "<ActivateControllerAction>",
+        "<SynchronizeAction>",
+        "<FollowTrajectoryAction> with a clothoid or NURBS",
+        "<UserDefinedValueCondition>, which is never true",
+        "entity",
+    }
     file = file_of(place.folder, {"Ego": CAR}, init, {"Ego": event("e", lane_change(4, "linear", 1.0), after(0.0))})
     with pytest.raises(ConfigError, match=r"drive.xosc: .*there is no lane 4 for vehicles beside lane -1 of road '1'"):
         play(file, place.world, 1.0)

@@ -18,11 +18,11 @@ from parhelion.core.errors import ConfigError
 from parhelion.pictures.layout import layout_bitmap, palette, save_layout_bitmap
 from parhelion.world.procedural import (
     KINDS,
-    Drive,
     Layout,
     LayoutObject,
     LayoutPose,
-    Route,
+    Passage,
+    PlannedDrive,
     check,
     forest,
     warehouse,
@@ -48,7 +48,7 @@ def test_numbers_survive_both_formats_to_the_bit(
         kind="box", pose=LayoutPose(xyz=tuple(xyz), yaw_deg=yaw), size=tuple(size), label="crate ä", mobility=mobility
     )
     made = layout(
-        item, ways=(Route(name="w", points=((xyz[0], yaw), (1e-7, 2.0))),), viewpoint=LayoutPose(xyz=(0, 0, 2))
+        item, ways=(Passage(name="w", points=((xyz[0], yaw), (1e-7, 2.0))),), viewpoint=LayoutPose(xyz=(0, 0, 2))
     )
     folder = tmp_path_factory.mktemp("layouts")
     for name in ("a.yaml", "a.json"):
@@ -120,7 +120,7 @@ def test_files_that_are_not_layouts_are_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"objects\[0\] \(box-0\): unknown material 'woood'"):
         world_of(layout(layout_object("box", params={"material": "woood"})))
     with pytest.raises(ConfigError, match=r"drive\.points must not all be the same"):
-        world_of(layout(drive=Drive(points=((0.0, 0.0), (0.0, 0.0)))))
+        world_of(layout(drive=PlannedDrive(points=((0.0, 0.0), (0.0, 0.0)))))
 
 
 # ---- checks ------------------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def test_leaving_the_plan_or_the_ground_is_reported() -> None:
     assert check(layout(layout_object("rack", z=0.5))) == ["rack-0 is 0.500 m over the ground"]
     assert check(layout(layout_object("rock", z=-2.0))) == ["rock-0 is 2.000 m under the ground"]
     assert check(layout(layout_object("marker", z=2.0))) == []
-    far = layout(drive=Drive(points=((0.0, 0.0), (0.0, 12.0))), viewpoint=LayoutPose(xyz=(-10.5, 0.0, 1.0)))
+    far = layout(drive=PlannedDrive(points=((0.0, 0.0), (0.0, 12.0))), viewpoint=LayoutPose(xyz=(-10.5, 0.0, 1.0)))
     assert check(far) == [
         "the drive leaves the plan of 20 x 20 m by 2.000 m",
         "the viewpoint leaves the plan of 20 x 20 m by 0.500 m",
@@ -188,7 +188,7 @@ def test_leaving_the_plan_or_the_ground_is_reported() -> None:
 
 
 def test_a_blocked_route_is_reported_and_a_path_around_is_found() -> None:
-    way = Route(name="aisle", points=((-8.0, 0.0), (8.0, 0.0)), width_m=3.0)
+    way = Passage(name="aisle", points=((-8.0, 0.0), (8.0, 0.0)), width_m=3.0)
     walls = [layout_object("wall", y=y, size=(16.0, 0.2, 3.0)) for y in (-1.6, 1.6)]
 
     def sentences(*objects: LayoutObject, **robot: float) -> list[str]:

@@ -160,6 +160,36 @@ def test_building_parts_replace_their_outline(world: World) -> None:
     assert under.range[0] == pytest.approx(7.0)  # min_height is 8 m
 
 
+def test_doors_face_the_street_and_take_the_place_of_a_window(tmp_path: Path) -> None:
+    made = MapWriter()
+    made.way([(-50, 0), (150, 0)], highway="residential")
+    made.box(0, 20, 10, 12, building="house", height="6")  # its long sides are not towards the street
+    made.box(40, -32, 48, 12, building="terrace", height="6")
+    made.box(100, 20, 7, 6, building="garage", height="2.6")
+    made.box(120, 20, 30, 20, building="barn", height="8")
+    world = World.load(made.save(tmp_path / "street.osm"), origin=(LATITUDE, LONGITUDE))
+    z = np.arange(0.05, 2.6, 0.1)
+
+    def leaf(x: float, y: float, toward: float) -> float:
+        """Height [m] up to which a wall of the street's side has the material of a door."""
+        away = np.column_stack([np.full(len(z), x), np.full(len(z), y), z])
+        hits = world.cast(away, np.tile([0.0, toward, 0.0], (len(z), 1)))
+        names = np.array([entry.name for entry in world.materials])[world.parts.material[hits.part]]
+        return float(z[np.isin(names, ("wood", "galvanised-steel"))].size) * 0.1
+
+    assert [leaf(x, 5.0, 1.0) for x in (3.0, 5.0)] == pytest.approx([0.0, 2.1], abs=0.06)
+    assert leaf(5.0, 45.0, -1.0) == 0.0  # behind the house
+    assert sum(leaf(x, -5.0, -1.0) > 2.0 for x in np.arange(41.5, 88.0, 3.0)) == 3  # one per 15 m
+    assert leaf(101.75, 5.0, 1.0) == pytest.approx(2.1, abs=0.06)
+    # Panes before dark rooms elsewhere, also above the door.
+    places = np.array([[5.0, 5.0, 4.5], [1.7, 5.0, 1.6]])
+    window = world.cast(places, np.tile([0.0, 1.0, 0.0], (2, 1)))
+    assert [world.label_names[int(world.parts.label[k])] for k in window.part] == ["window", "window"]
+    places[:, 1] += window.range + 0.01
+    behind = world.cast(places, np.tile([0.0, 1.0, 0.0], (2, 1)))
+    assert behind.range == pytest.approx(0.01, abs=1e-3)
+
+
 def test_water_lies_below_its_quay_over_a_bed(world: World) -> None:
     for (x, y), drop, depth in (((20.0, 220.0), 1.5, 3.0), ((70.0, 210.0), 0.3, 2.0), ((470.0, 80.0), 1.5, 4.0)):
         down = world.cast([[x, y, 5.0]], [[0.0, 0.0, -1.0]])
@@ -362,3 +392,36 @@ def test_no_warnings(file: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         World.load(file)
+
+
+def test_a_geotiff_is_a_world_with_its_own_heights(tmp_path: Path) -> None:
+    """Heights at known places of a file in UTM, the origin at its centre, and water at a level."""
+    from PIL import Image, TiffImagePlugin
+
+    from parhelion.world.maps.terrain import inverse_utm, utm
+
+    tags = TiffImagePlugin.ImageFileDirectory_v2()
+    tags[33550], tags.tagtype[33550] = (5.0, 5.0, 0.0), 12
+    tags[33922], tags.tagtype[33922] = (0.0, 0.0, 0.0, 500_000.0, 5_330_000.0, 0.0), 12
+    tags[34735], tags.tagtype[34735] = (1, 1, 0, 2, 1024, 0, 1, 1, 3072, 0, 1, 32632), 3
+    # On the central meridian, east of the file is east of the world: heights rise by 0.1 per m to the east.
+    east = 500_002.5 + 5.0 * np.arange(41)
+    heights = np.tile(300.0 + 0.1 * (east - east[20]), (31, 1)).astype(np.float32)
+    Image.fromarray(heights).save(tmp_path / "hill.tif", tiffinfo=tags)
+    world = World.load(tmp_path / "hill.tif", water_level_m=298.0, water="clear-water")
+    assert world.origin is not None
+    place = utm(np.array([world.origin.longitude_deg]), np.array([world.origin.latitude_deg]), 32)
+    np.testing.assert_allclose([float(place[0][0]), float(place[1][0])], [500_102.5, 5_329_922.5], atol=1e-3)
+    assert inverse_utm(*(float(one[0]) for one in place), 32) == pytest.approx(
+        (world.origin.latitude_deg, world.origin.longitude_deg), abs=1e-9
+    )
+    ground, water = world.objects
+    points = np.concatenate([part.placed for part in ground.parts])
+    # The scale of UTM is 0.9996 here, so 100 m in the file are 100.04 m in the world.
+    np.testing.assert_allclose(points[:, 2], 300.0 + 0.1 * 0.9996 * points[:, 0], atol=0.02)
+    assert water.label == "water"
+    assert water.parts[0].placed[:, 2] == pytest.approx(298.0)
+    with pytest.raises(ConfigError, match="has no heights in the area"):
+        World.load(tmp_path / "hill.tif", area_m=(5000.0, 5000.0, 6000.0, 6000.0))
+    with pytest.raises(ConfigError, match="area_m must be"):
+        World.load(tmp_path / "hill.tif", area_m=(10.0, 0.0, 0.0, 20.0))

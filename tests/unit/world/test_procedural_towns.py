@@ -19,7 +19,7 @@ from parhelion.core.random import Stream
 from parhelion.world.kit.buildings import Band, building, building_draws
 from parhelion.world.procedural import (
     Layout,
-    Route,
+    Passage,
     check,
     city,
     clearance,
@@ -30,7 +30,7 @@ from parhelion.world.procedural import (
     world_of,
 )
 from parhelion.world.procedural.footprints import arch_height
-from parhelion.world.procedural.kinds import BridgeParams, generator_at, place_of
+from parhelion.world.procedural.kinds import BridgeParams, PlantedTreeParams, generator_at, place_of
 from parhelion.world.procedural.town_parts import natural_size
 from parhelion.world.world import World
 
@@ -307,7 +307,7 @@ def test_vessels_lie_in_the_water_and_others_do_not() -> None:
 
 
 def test_a_canal_must_stay_passable_and_a_bridge_is_passed_under() -> None:
-    fairway = Route(name="fairway", points=((-26.0, 0.0), (26.0, 0.0)), width_m=8.0, needs_m=6.0)
+    fairway = Passage(name="fairway", points=((-26.0, 0.0), (26.0, 0.0)), width_m=8.0, needs_m=6.0)
     span = layout_object("bridge", 5.0, 0.0, (6.0, 68.0, 7.5), params={"span_m": 30.0})
     assert check(basin(span, ways=(fairway,))) == []
     barge = layout_object("vessel", -10.0, 0.0, (30.0, 5.6, 4.0), yaw=90.0, params={"type": "barge"}, name="adrift")
@@ -338,6 +338,31 @@ def test_a_street_must_stay_passable() -> None:
     )
     assert any(sentence.startswith("the drive passes stray") for sentence in problems)
     assert not any("street-x-1-left" in sentence for sentence in problems)
+
+
+def test_leaves_as_blades_have_the_area_of_the_sprays() -> None:
+    from parhelion.world.kit.plants import tree
+
+    spray = tree(np.random.default_rng(4), leaves=1600, leaf_size=0.24)[1].mesh
+    blade = tree(np.random.default_rng(4), leaves=8741, leaf_size=0.1104, blades=True)[1].mesh
+
+    def area(mesh: Any) -> float:
+        a, b, c = np.moveaxis(mesh.vertices[mesh.faces], 1, 0)
+        return float(np.linalg.norm(np.cross(b - a, c - a), axis=1).sum() / 2.0)
+
+    # Squared lengths from 0.7 to 1.3 scatter by 35 %, so the mean of 1600 by 0.9 %.
+    assert area(blade) == pytest.approx(area(spray), rel=0.035)
+    assert len(blade.faces) == 2 * 8741
+    corners = blade.vertices.reshape(-1, 4, 3)
+    long = np.linalg.norm(corners[:, 2] - corners[:, 0], axis=1)
+    assert (long.min(), long.max()) == pytest.approx((0.7 * 0.1104, 1.3 * 0.1104), rel=0.01)
+    # Both halves rise from the midrib.
+    assert ((corners[:, 1, 2] + corners[:, 3, 2]) / 2 > (0.55 * corners[:, 0, 2] + 0.45 * corners[:, 2, 2])).all()
+    layout = city(blocks=2, cars=0, people=0, leaf_blades=True)
+    forms = {one.params.leaf_form for one in layout.objects if isinstance(one.params, PlantedTreeParams)}
+    assert forms == {"blade"}
+    with pytest.raises(ConfigError, match="leaf_blades or target_triangles"):
+        city(blocks=2, leaf_blades=True, target_triangles=10**6)
 
 
 def test_open_windows_turn_their_panes_inwards() -> None:

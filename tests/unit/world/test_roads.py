@@ -273,7 +273,7 @@ def test_a_ring_is_a_loop(tmp_path: Path) -> None:
         ),
         (network(road(1, geometry("<line/>", 1e7), 1e7, right=lane(-1))), "length must be at most"),
         (
-            network(road(1, geometry("<line/>", 5.0), 5.0, right=lane(-1, 2000.0))),
+            network(road(1, geometry("<line/>", 5.0), 5.0, right=lane(-1, width=2000.0))),
             "lane -1 must be at most 1000 m wide",
         ),
         (network(road(1, geometry("<helix/>", 5.0), 5.0, right=lane(-1))), "needs one of line, arc"),

@@ -19,7 +19,7 @@ FEWEST_POINTS = 10
 
 
 @dataclass(frozen=True, eq=False)
-class SeenObject:
+class SampledObject:
     """One object as sampled by a cloud."""
 
     label: str
@@ -46,7 +46,9 @@ class SeenObject:
         return self.count / float(np.prod(np.maximum(self.size_m, 0.1)))
 
 
-def objects_in(cloud: PointCloud, labels: Iterable[str] | None = None, fewest: int = FEWEST_POINTS) -> list[SeenObject]:
+def objects_in(
+    cloud: PointCloud, labels: Iterable[str] | None = None, fewest: int = FEWEST_POINTS
+) -> list[SampledObject]:
     """Objects of a cloud in the sensor's frame by its field `instance`; of the given labels, or all.
 
     Points without a surface, such as rain, belong to no object.
@@ -73,7 +75,7 @@ def objects_in(cloud: PointCloud, labels: Iterable[str] | None = None, fewest: i
             continue
         points = xyz[group]
         away = float(np.linalg.norm(points.mean(axis=0)[:2]))
-        found.append(SeenObject(word, int(instance[group[0]]), away, points, upright_box(points)))
+        found.append(SampledObject(word, int(instance[group[0]]), away, points, upright_box(points)))
     return found
 
 
@@ -120,7 +122,7 @@ class DistanceRow:
 
 
 def by_distance(
-    objects: Sequence[SeenObject],
+    objects: Sequence[SampledObject],
     edges_m: Sequence[float] = DISTANCE_CLASSES_M,
     whole_m3: Mapping[int, float] | None = None,
 ) -> list[DistanceRow]:
@@ -145,7 +147,7 @@ def by_distance(
     return rows
 
 
-def largest_boxes(*clouds_objects: Sequence[SeenObject]) -> dict[int, float]:
+def largest_boxes(*clouds_objects: Sequence[SampledObject]) -> dict[int, float]:
     """Largest box of each instance in any of the clouds [m³], as an estimate of the complete box."""
     found: dict[int, float] = {}
     for objects in clouds_objects:

@@ -20,7 +20,7 @@ DEFAULT_TOLERANCE_M = 0.2
 
 
 @dataclass(frozen=True)
-class Detections:
+class PointsByOrigin:
     """Points of a cloud by origin."""
 
     correct: int
@@ -41,7 +41,9 @@ class Detections:
         return 100.0 * self.false / self.total
 
 
-def detections(cloud: PointCloud, reference: PointCloud | None = None, tolerance_m: float | None = None) -> Detections:
+def detections(
+    cloud: PointCloud, reference: PointCloud | None = None, tolerance_m: float | None = None
+) -> PointsByOrigin:
     """Points on objects, and points caused by weather.
 
     Simulated clouds state the origin of each point in the field `origin`. A recorded point is correct if the dry
@@ -54,10 +56,10 @@ def detections(cloud: PointCloud, reference: PointCloud | None = None, tolerance
     points = points_of(cloud, "cloud")
     near = nearest_distances(points, points_of(reference, "reference cloud")) <= (tolerance_m or DEFAULT_TOLERANCE_M)
     correct = int(np.count_nonzero(near))
-    return Detections(correct, len(points) - correct, len(points))
+    return PointsByOrigin(correct, len(points) - correct, len(points))
 
 
-def _by_origin(cloud: PointCloud) -> Detections:
+def _by_origin(cloud: PointCloud) -> PointsByOrigin:
     if not len(cloud):
         raise ConfigError("detection rate: the cloud is empty")
     names: Mapping[int, str] = cloud.names.get("origin") or origin_names()
@@ -66,7 +68,7 @@ def _by_origin(cloud: PointCloud) -> Detections:
         wanted = [code for code, word in names.items() if word in words]
         return int(np.count_nonzero(np.isin(cloud.fields["origin"], wanted)))
 
-    return Detections(number("surface"), number(*media.names()), len(cloud))
+    return PointsByOrigin(number("surface"), number(*media.names()), len(cloud))
 
 
 def range_error(real: ArrayLike, simulated: ArrayLike) -> float:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from parhelion.core.files import atomic_write
 from parhelion.core.pose import Floats, Pose
 from parhelion.evaluate.placement.objectives import Covered, Located
-from parhelion.evaluate.placement.search import Found
+from parhelion.evaluate.placement.search import BestSet
 from parhelion.evaluate.placement.study import Answer, Candidate
 from parhelion.pictures import html, panels
 from parhelion.pictures.images import rgb_uri
@@ -78,7 +78,7 @@ def _search(answer: Answer) -> dict[str, Any]:
     question, exact = answer.question, answer.exact
     submodular = answer.score.submodular
 
-    def fields(found: Found) -> dict[str, Any]:
+    def fields(found: BestSet) -> dict[str, Any]:
         names = [question.candidates[k].name for k in found.chosen]
         return {"chosen": names, "score": found.score, "history": list(found.history)}
 

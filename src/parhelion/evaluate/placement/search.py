@@ -111,7 +111,7 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Found:
+class BestSet:
     """Set of candidates and its score."""
 
     chosen: tuple[int, ...]
@@ -121,7 +121,7 @@ class Found:
     """Score after each candidate, if they were selected one by one."""
 
 
-def greedy(score: Score, choose: int, advance: Callable[[], None] = silent) -> Found:
+def greedy(score: Score, choose: int, advance: Callable[[], None] = silent) -> BestSet:
     """Add the candidate with the largest gain repeatedly; the first one among equal gains."""
     state, taken, history = score.start(), [], []
     left = np.arange(score.count)
@@ -137,13 +137,13 @@ def greedy(score: Score, choose: int, advance: Callable[[], None] = silent) -> F
         state = score.with_one(state, taken[-1])
         left = np.delete(left, row)
         advance()
-    return Found(tuple(taken), score.value(state), tuple(history))
+    return BestSet(tuple(taken), score.value(state), tuple(history))
 
 
 class Exact:
     """Branch and bound over all sets of a size, starting from a known set."""
 
-    def __init__(self, score: Score, choose: int, known: Found) -> None:
+    def __init__(self, score: Score, choose: int, known: BestSet) -> None:
         self._score, self._choose = score, choose
         self._best, self._best_score = known.chosen, known.score
         alone = score.weight @ score.parts(score.start(), np.arange(score.count))
@@ -152,11 +152,11 @@ class Exact:
         self.visited = 0
         """Number of evaluated sets."""
 
-    def run(self, advance: Callable[[], None] = silent) -> Found:
+    def run(self, advance: Callable[[], None] = silent) -> BestSet:
         """Best set."""
         self._visit(self._score.start(), 0, (), advance)
         chosen = tuple(sorted(self._best))
-        return Found(chosen, self._score.of(chosen))
+        return BestSet(chosen, self._score.of(chosen))
 
     def _visit(self, state: tuple[Any, ...], first: int, chosen: tuple[int, ...], advance: Callable[[], None]) -> None:
         left = self._choose - len(chosen)

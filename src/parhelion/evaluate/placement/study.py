@@ -27,7 +27,7 @@ from parhelion.evaluate.placement.schema import (
     LocalisationEntry,
     PlacementFile,
 )
-from parhelion.evaluate.placement.search import Exact, Found, Objective, Score, greedy, silent
+from parhelion.evaluate.placement.search import BestSet, Exact, Objective, Score, greedy, silent
 from parhelion.evaluate.placement.sights import Eye, Surroundings, eye_of
 from parhelion.rays import RayScene, SceneGeometry
 from parhelion.scenario.scenario import Scenario
@@ -308,7 +308,7 @@ class Placement:
         """Best set for the given objectives."""
         score = Score(objectives, len(self.candidates))
         quick = greedy(score, self.settings.choose, advance)
-        best: Found | None = None
+        best: BestSet | None = None
         visited = 0
         if self.is_exact():
             exact = Exact(score, self.settings.choose, quick)
@@ -323,13 +323,13 @@ class Answer:
 
     question: Placement
     score: Score
-    greedy: Found
-    exact: Found | None
+    greedy: BestSet
+    exact: BestSet | None
     visited: int
     """Number of sets that the exact search evaluated."""
 
     @property
-    def best(self) -> Found:
+    def best(self) -> BestSet:
         """Exact set if available, otherwise the greedy one."""
         return self.greedy if self.exact is None else self.exact
 

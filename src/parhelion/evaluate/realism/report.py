@@ -132,7 +132,7 @@ def verdict(result: Realism) -> str:
 
 
 @dataclass(frozen=True)
-class Place:
+class RecognisedPart:
     """Part of a simulated frame that the classifier recognises."""
 
     frame: int
@@ -146,7 +146,7 @@ class Place:
     distance_m: float
 
 
-def places(result: Realism, most: int = PLACES) -> list[Place]:
+def places(result: Realism, most: int = PLACES) -> list[RecognisedPart]:
     """Cells of azimuth and elevation whose simulated points have the highest scores, the worst first."""
     sample, scores = result.samples[1], result.best.scores_simulated
     known = np.isfinite(scores)
@@ -156,7 +156,7 @@ def places(result: Realism, most: int = PLACES) -> list[Place]:
     names, number = np.unique(key[known], return_inverse=True)
     count = np.bincount(number)
     mean = np.bincount(number, scores[known]) / count
-    chosen: list[Place] = []
+    chosen: list[RecognisedPart] = []
     taken: set[tuple[int, int]] = set()
     for best in np.argsort(-np.where(count >= _FEWEST, mean, -1.0), kind="stable")[: 50 * most]:
         rows = np.flatnonzero(key == names[best])
@@ -168,7 +168,7 @@ def places(result: Realism, most: int = PLACES) -> list[Place]:
         frame = int(sample.frame[rows[0]])
         middle = [(k + 0.5) * size for k, size in zip(where, _CELL_DEG, strict=True)]
         metres = float(np.median(result.sets[1][frame].range[sample.row[rows]]))
-        chosen.append(Place(frame, middle[0], middle[1], float(mean[best]), _reason(result, rows), metres))
+        chosen.append(RecognisedPart(frame, middle[0], middle[1], float(mean[best]), _reason(result, rows), metres))
         if len(chosen) == most:
             break
     return chosen
@@ -231,7 +231,7 @@ def score_picture(result: Realism, most_points: int = 12_000) -> Any:
     return figure
 
 
-def place_picture(result: Realism, found: Sequence[Place]) -> Any:
+def place_picture(result: Realism, found: Sequence[RecognisedPart]) -> Any:
     """Every place as the simulated and the real frame show it, coloured by range."""
     from parhelion.pictures.style import quiet, sheet
 
@@ -308,7 +308,7 @@ def _features(result: Realism) -> str:
     return html.table(FEATURE_COLUMNS, feature_rows(result.best.features), kinds="lnnnn") + html.paragraph(note)
 
 
-def _pictures(result: Realism, found: Sequence[Place]) -> str:
+def _pictures(result: Realism, found: Sequence[RecognisedPart]) -> str:
     from parhelion.pictures.images import photo_uri
     from parhelion.pictures.style import pixels_of
 

@@ -25,6 +25,7 @@ from parhelion.io.ros.storage import (
     BagWarning,
     Topic,
     read_metadata,
+    sensors_in,
     topic_of,
     with_definition,
     write_metadata,
@@ -95,6 +96,8 @@ class BagWriter:
         self._numbers: dict[str, int] = {}
         self._span: tuple[int, int] | None = None
         self._flushes = 0
+        self.sensors: dict[str, str] = {}
+        """Models of the sensors by topic; written to metadata.yaml."""
         self._open = True
         try:
             if not self._single:
@@ -170,7 +173,7 @@ class BagWriter:
     def _note(self) -> None:
         if not self._single:
             topics = list(self._topics.values())
-            write_metadata(self._place, self._file.name, self.storage, topics, self._span, self._distro)
+            write_metadata(self._place, self._file.name, self.storage, topics, self._span, self._distro, self.sensors)
 
     def close(self) -> None:
         """Finish the bag and replace an existing one."""
@@ -233,6 +236,8 @@ class BagReader:
         self.path = Path(path)
         with reading(self.path):
             self._stores = self._opened()
+        self.sensors: dict[str, str] = sensors_in(read_metadata(self.path)) if self.path.is_dir() else {}
+        """Models of the sensors by topic, as far as metadata.yaml states them."""
         self.topics: dict[str, Topic] = {}
         """Topics by name, with type and number of messages."""
         for store in self._stores:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from parhelion.core.reading import UnpackingBudget
 from parhelion.io.ros.types import HUMBLE, LATCHED_TYPES, definition_of, known_type
 
 METADATA = "metadata.yaml"
+_SENSOR_OF = "parhelion sensor of "
 _VERSION = 8  # of metadata.yaml; newer distributions read it, older ones skip unknown entries
 
 # Infinite durations and enumerations as rosbag2 writes them up to version 8: keep all, reliable, transient local.
@@ -74,9 +76,15 @@ def with_definition(topic: Topic) -> Topic:
 
 
 def write_metadata(
-    folder: Path, file: str, storage: str, topics: list[Topic], span_ns: tuple[int, int] | None, distro: str = HUMBLE
+    folder: Path,
+    file: str,
+    storage: str,
+    topics: list[Topic],
+    span_ns: tuple[int, int] | None,
+    distro: str = HUMBLE,
+    sensors: Mapping[str, str] = {},
 ) -> None:
-    """Write the metadata.yaml of a bag with one file, atomically."""
+    """Write the metadata.yaml of a bag with one file, atomically; `sensors` are the models by topic."""
     start, last = span_ns or (0, 0)
     total = sum(topic.count for topic in topics)
 
@@ -109,7 +117,7 @@ def write_metadata(
         "compression_mode": "",
         "relative_file_paths": [file],
         "files": [{"path": file, **times()}],
-        "custom_data": {},
+        "custom_data": {f"{_SENSOR_OF}{topic}": model for topic, model in sensors.items()},
         "ros_distro": distro,
     }
     text = yaml.safe_dump({"rosbag2_bagfile_information": content}, sort_keys=False)
@@ -129,6 +137,16 @@ def read_metadata(folder: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise FormatError(f"{file}: is not the metadata of a ROS 2 bag")
     return found
+
+
+def sensors_in(about: Mapping[str, Any]) -> dict[str, str]:
+    """Models of the sensors by topic, from the metadata of a bag; rosbag2 leaves such entries as they are."""
+    custom = about.get("custom_data")
+    return {
+        str(key).removeprefix(_SENSOR_OF): str(model)
+        for key, model in (custom.items() if isinstance(custom, dict) else ())
+        if str(key).startswith(_SENSOR_OF)
+    }
 
 
 # ---- decompression of chunks, limited to their declared size and to the budget of the file --------------------------

@@ -53,7 +53,7 @@ class _Slider:
 
 
 @dataclass(frozen=True)
-class Actions:
+class PanelActions:
     """Actions of the server that controls trigger."""
 
     point_size: Callable[[float], None]
@@ -78,7 +78,7 @@ class Panel:
         server: Any,
         session: Session,
         models: Sequence[str],
-        actions: Actions,
+        actions: PanelActions,
         *,
         roof: bool = False,
         point_size_m: float = POINT_SIZE_M,

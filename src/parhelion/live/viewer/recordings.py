@@ -382,7 +382,7 @@ class BagStage(RecordingStage):
             )
             for name in topics
         }
-        super().__init__(path.name, tracks, sensor=sensor)
+        super().__init__(path.name, tracks, sensor=sensor, models=bag.sensors)
         self.cameras = tuple(self._pictures)
         self._images: dict[str, tuple[int, CameraFrame]] = {}
         self._image_messages = {

@@ -30,6 +30,7 @@ from parhelion.outputs.files import FOLDER as PICTURES
 from parhelion.outputs.manifest import MANIFEST, changed_inputs, manifest_in, scenario_folder
 from parhelion.scenario.scenario import Scenario
 from parhelion.sensors.kinds import kinds
+from parhelion.sensors.sheets import YAML_SUFFIXES
 
 BOX_COLOUR = (120, 220, 120)
 MOST_COLLISIONS = 200
@@ -63,7 +64,7 @@ class RunStage(RecordingStage):
         }
         if not clouds:
             raise FormatError(f"{folder}: the run has no clouds to show; its report is report.html")
-        models = {name: str(self._entries[name]["model"]) for name in clouds}
+        models = {name: self._model(str(self._entries[name]["model"])) for name in clouds}
         super().__init__(str(settings.get("name") or folder.name), clouds, models=models)
         self._pictures = pictures
         self.cameras = tuple(pictures)
@@ -98,6 +99,10 @@ class RunStage(RecordingStage):
         self.world.weather = None  # that of the run is in its clouds already
         sizes = {str(one["name"]): one.get("model") for one in _rows(settings, "vehicles")}
         self.plain_bodies = plain_bodies(scenario, sizes)
+
+    def _model(self, name: str) -> str:
+        """Preset, or the path of a data sheet, which the settings give relative to the scenario."""
+        return str(scenario_folder(self._folder) / name) if name.lower().endswith(YAML_SUFFIXES) else name
 
     def _of(self, record: type) -> list[str]:
         return [name for name, one in self._entries.items() if issubclass(_record_of(one) or object, record)]

@@ -24,7 +24,7 @@ from parhelion.core.interrupts import uninterrupted
 from parhelion.core.pose import Floats, Pose
 from parhelion.live.viewer.gizmos import EditTab, MakeDocument
 from parhelion.live.viewer.opening import first_camera, point_size_of, roof_cut
-from parhelion.live.viewer.panel import Actions, Panel
+from parhelion.live.viewer.panel import Panel, PanelActions
 from parhelion.live.viewer.scene import Scene
 from parhelion.live.viewer.session import Session, Shown
 from parhelion.live.viewer.stages import ViewSource
@@ -247,8 +247,8 @@ class Viewer:
             self._work[kind] = work
         self.session.change()
 
-    def _actions(self) -> Actions:
-        return Actions(
+    def _actions(self) -> PanelActions:
+        return PanelActions(
             point_size=lambda size: self._later("size", lambda: self._scene.point_size(size)),
             show_world=lambda visible: self._later("world", lambda: self._scene.show_world(visible)),
             show_roof=lambda visible: self._later("roof", lambda: self._show_roof(visible)),

@@ -158,12 +158,14 @@ PLAIN_SIZE_M: Triple = (0.8, 0.5, 0.3)
 def plain_bodies(scenario: Scenario, models: Mapping[str, str | None]) -> tuple[PlainBody, ...]:
     """Boxes for the vehicles that have neither body nor URDF; `models` are the names of their data sheets."""
     from parhelion.motion.vehicles.library import vehicle_sheet
+    from parhelion.scenario.bodies import model_in
 
     found = []
     for entry in scenario.settings.vehicles:
         if entry.body is None and entry.urdf is None:
             model = models.get(entry.name)
-            size = PLAIN_SIZE_M if model is None else tuple(float(v) for v in vehicle_sheet(model).size_m)
+            sheet = None if model is None else vehicle_sheet(model_in(scenario.folder, model))
+            size = PLAIN_SIZE_M if sheet is None else tuple(float(v) for v in sheet.size_m)
             found.append(PlainBody(entry.name, size, scenario.bodies[entry.name].motion))  # type: ignore[arg-type]
     return tuple(found)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from parhelion.makers.spinning import Rotor
+from parhelion.makers.spinning import LaserHead
 
 RETURN_MODES = {"last": 0x38, "strongest": 0x37, "first": 0x33, "dual": 0x39}
 """Codes that are written."""
@@ -48,7 +48,7 @@ START = 0xFFEE
 class HesaiModel:
     """Packets of one model."""
 
-    rotor: Rotor
+    rotor: LaserHead
     packet: np.dtype[Any]
     """Layout of a packet with sequence number."""
     start_us: float
@@ -142,26 +142,26 @@ MODELS = {
     model.rotor.name: model
     for model in (
         HesaiModel(
-            Rotor("hesai/pandar40p", _40P_ELEVATION, 55.56, 0.004, _40P_AZIMUTH, _40P_FIRE_US),
+            LaserHead("hesai/pandar40p", _40P_ELEVATION, 55.56, 0.004, _40P_AZIMUTH, _40P_FIRE_US),
             _packet([], 10, 40, 3, [*_OLD_TAIL, *_NUMBER], sob=True),
             -28.58 - 54.67,
             year_zero=2000,
         ),
         HesaiModel(
-            Rotor("hesai/pandar64", _64_ELEVATION, 55.56, 0.004, _64_AZIMUTH, _64_FIRE_US),
+            LaserHead("hesai/pandar64", _64_ELEVATION, 55.56, 0.004, _64_AZIMUTH, _64_FIRE_US),
             _packet(_HEAD_8, 6, 64, 3, [*_OLD_TAIL, *_NUMBER]),
             -42.58 - 54.668,
             year_zero=2000,
             head=(*_HELD, ("lasers", 64), ("blocks_held", 6)),
         ),
         HesaiModel(
-            Rotor("hesai/xt32", _XT32_ELEVATION, 50.0, 0.004, (0.0,) * 32, _XT32_FIRE_US),
+            LaserHead("hesai/xt32", _XT32_ELEVATION, 50.0, 0.004, (0.0,) * 32, _XT32_FIRE_US),
             _packet(_HEAD_12, 8, 32, 4, _XT_TAIL),
             5.632 + 0.368,
             head=(*_HELD, ("lasers", 32), ("blocks_held", 8), ("major", 6), ("minor", 1), ("flags", 1)),
         ),
         HesaiModel(
-            Rotor("hesai/qt64", _QT64_ELEVATION, 166.667, 0.004, _QT64_AZIMUTH, _QT64_FIRE_US),
+            LaserHead("hesai/qt64", _QT64_ELEVATION, 166.667, 0.004, _QT64_AZIMUTH, _QT64_FIRE_US),
             _packet(_HEAD_12, 4, 64, 4, _QT_TAIL),
             25.71 + 12.31,
             from_first=True,

@@ -18,7 +18,7 @@ from parhelion.makers import Endpoint
 from parhelion.makers.codec import Metadata
 from parhelion.makers.hesai.models import MODE_NAMES, RETURN_MODES, HesaiModel, model_of
 from parhelion.makers.revolutions import Decoded, SpinningStream, batched, revolutions, seconds_of, utc_fields
-from parhelion.makers.spinning import Rotor, Sequences
+from parhelion.makers.spinning import LaserHead, Sequences
 
 SENSOR_ADDRESS, EVERYONE = "192.168.1.201", "255.255.255.255"
 SOURCE_PORT = 10000
@@ -49,7 +49,7 @@ def hesai_frames(payloads: Iterable[bytes], model: HesaiModel | None, metadata: 
     yield from revolutions(parts())
 
 
-def sequences_in(payloads: Sequence[bytes], model: HesaiModel, rotor: Rotor) -> Iterator[Decoded]:
+def sequences_in(payloads: Sequence[bytes], model: HesaiModel, rotor: LaserHead) -> Iterator[Decoded]:
     """Firing sequences of packets, one part per return mode."""
     size = model.packet.itemsize
     data = np.frombuffer(b"".join(one.ljust(size, b"\0") for one in payloads), model.packet)
@@ -96,7 +96,7 @@ def read_angles(path: str | PathLike[str]) -> dict[str, Any]:
     return {"elevation_deg": table[:, 1].tolist(), "azimuth_deg": table[:, 2].tolist()}
 
 
-def calibrated(rotor: Rotor, metadata: Metadata | None) -> Rotor:
+def calibrated(rotor: LaserHead, metadata: Metadata | None) -> LaserHead:
     """Lasers with the angles of a unit."""
     if metadata is None:
         return rotor

@@ -32,7 +32,7 @@ _IMU_PLACE = Pose(xyz=(0.006253, -0.011775, 0.007645))  # from the metadata of O
 
 
 @dataclass(frozen=True, eq=False)
-class Geometry:
+class OusterBeams:
     """Beams and mode of an Ouster, derived from its table of shots."""
 
     altitude_deg: Floats
@@ -61,7 +61,7 @@ class Geometry:
         return self.first_column, self.first_column + self.count - 1
 
 
-def geometry(source: Any) -> Geometry:
+def geometry(source: Any) -> OusterBeams:
     """Beams and mode of a scan, a lidar or a table of shots; raises ConfigError if no Ouster mode matches."""
     shots = _shots(source)
     ring, column = np.asarray(shots.ring), np.asarray(shots.column)
@@ -93,7 +93,7 @@ def geometry(source: Any) -> Geometry:
         raise ConfigError(
             "Ouster packets: a revolution must start behind the sensor (azimuth_start_deg: 180), as Ouster's do"
         )
-    return Geometry(
+    return OusterBeams(
         altitude_deg=np.degrees(np.arcsin(np.clip(direction[:, 2], -1.0, 1.0))),
         azimuth_deg=np.degrees(-_wrapped(azimuth - head)),
         beam_offset_m=offset,

@@ -29,7 +29,7 @@ from parhelion.makers.ouster.layout import (
     packet_type,
     profile_called,
 )
-from parhelion.makers.ouster.metadata import Geometry, SensorDescription, describe, geometry, metadata
+from parhelion.makers.ouster.metadata import OusterBeams, SensorDescription, describe, geometry, metadata
 from parhelion.makers.ouster.ros import strength_rank
 from parhelion.makers.ouster.scale import reflectivity_counts, reflectivity_of_counts
 
@@ -68,7 +68,7 @@ class OusterEncoder:
         self.sensor: SensorDescription = describe(document)
         self.profile: Profile = profile_called(self.sensor.profile)
         self._type = packet_type(self.profile.name, self.sensor.channels)
-        self._known: tuple[Any, Geometry] | None = None
+        self._known: tuple[Any, OusterBeams] | None = None
 
     def packets(self, scan: Scan, frame_number: int = 0, epoch_s: float = 0.0) -> Packets:
         """Lidar packets of a scan; packets hold the lower 16 bits of `frame_number`.
@@ -102,7 +102,7 @@ class OusterEncoder:
             data["checksum"] = crc64(raw[:, :-8])
         return Packets(ns[:, -1] * 1e-9, raw, sensor.lidar_port)
 
-    def _geometry(self, scan: Scan) -> Geometry:
+    def _geometry(self, scan: Scan) -> OusterBeams:
         if not isinstance(scan, Scan):
             raise ConfigError(f"Ouster packets: expected a Scan with its table of shots, got a {type(scan).__name__}")
         if "shot" not in scan.fields or "range" not in scan.fields:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from parhelion.makers.spinning import Rotor
+from parhelion.makers.spinning import LaserHead
 
 MSOP_ID_8 = bytes.fromhex("55aa050a5aa550a0")
 """Start of MSOP packets of the RS-16, RS-32 and Bpearl."""
@@ -63,7 +63,7 @@ ANGLE = np.dtype([("sign", "u1"), ("value", ">u2")])
 class RoboSenseModel:
     """Packets of one spinning model."""
 
-    rotor: Rotor
+    rotor: LaserHead
     """Lasers with nominal angles, or zeros if these are only in the DIFOP packets."""
     packet: np.dtype[Any]
     start: bytes
@@ -110,13 +110,13 @@ _AIRY_FIRE_US = tuple(
 
 def _without_angles(
     name: str, fire_time_us: tuple[float, ...], period_us: float, exit_m: float, height_m: float
-) -> Rotor:
+) -> LaserHead:
     lasers = len(fire_time_us)
-    return Rotor(name, (0.0,) * lasers, period_us, 0.005, (0.0,) * lasers, fire_time_us, exit_m, height_m)
+    return LaserHead(name, (0.0,) * lasers, period_us, 0.005, (0.0,) * lasers, fire_time_us, exit_m, height_m)
 
 
 RS_16 = RoboSenseModel(
-    Rotor("robosense/rs-16", _RS16_ELEVATION, 55.5, 0.005, (0.0,) * 16, _RS16_FIRE_US, 0.03825),
+    LaserHead("robosense/rs-16", _RS16_ELEVATION, 55.5, 0.005, (0.0,) * 16, _RS16_FIRE_US, 0.03825),
     MSOP, MSOP_ID_8, 1, sequences_per_block=2, pitch_at=1165, nominal=True,
 )  # fmt: skip
 RS_32 = RoboSenseModel(_without_angles("robosense/rs-32", _RS32_FIRE_US, 55.52, 0.03997, 0.0), MSOP, MSOP_ID_8, 2)
@@ -124,7 +124,7 @@ BPEARL = RoboSenseModel(
     _without_angles("robosense/bpearl", _BPEARL_FIRE_US, 55.52, 0.01473, 0.09427), MSOP, MSOP_ID_8, 3
 )
 HELIOS = RoboSenseModel(
-    Rotor("robosense/helios-32", _HELIOS_ELEVATION, 55.56, 0.0025, (0.0,) * 32, _HELIOS_FIRE_US, 0.03498),
+    LaserHead("robosense/helios-32", _HELIOS_ELEVATION, 55.56, 0.0025, (0.0,) * 32, _HELIOS_FIRE_US, 0.03498),
     MSOP, MSOP_ID_4, 6, utc_stamp=True, nominal=True,
 )  # fmt: skip
 AIRY = RoboSenseModel(

@@ -25,7 +25,7 @@ from parhelion.makers.robosense.models import (
     is_difop,
     spinning_model_of,
 )
-from parhelion.makers.spinning import Floats, Rotor, Sequences
+from parhelion.makers.spinning import Floats, LaserHead, Sequences
 
 SENSOR_ADDRESS, HOST_ADDRESS = "192.168.1.200", "192.168.1.102"
 _MODE_NAMES = {code: name for name, code in RETURN_MODES.items()}
@@ -40,7 +40,7 @@ _AIRY_DISTANCE = 0x3FFF  # the upper two bits classify the echo
 # ---- DIFOP ----------------------------------------------------------------------------------------------------------
 
 
-def unit_of(payload: bytes, model: RoboSenseModel) -> Rotor | None:
+def unit_of(payload: bytes, model: RoboSenseModel) -> LaserHead | None:
     """Lasers of a unit by its DIFOP packet; None if the packet has no angles."""
     lasers = model.rotor.channels
     if len(payload) != SIZE:
@@ -98,7 +98,7 @@ def spinning_frames(payloads: Iterable[bytes], model: RoboSenseModel) -> Iterato
 
 def _parts(payloads: Iterable[bytes], model: RoboSenseModel) -> Iterator[Decoded]:
     waiting: list[bytes] = []
-    rotor: Rotor | None = None
+    rotor: LaserHead | None = None
     mode: str | None = None
     for batch in batched(one for one in payloads if is_difop(one) or spinning_model_of(one) is model):
         for payload in batch:
@@ -114,7 +114,7 @@ def _parts(payloads: Iterable[bytes], model: RoboSenseModel) -> Iterator[Decoded
         yield from sequences_in(waiting, rotor or _nominal(model), model, mode)
 
 
-def _nominal(model: RoboSenseModel) -> Rotor:
+def _nominal(model: RoboSenseModel) -> LaserHead:
     if not model.nominal:
         raise FormatError(
             f"RoboSense packets: the angles of a {model.name} are in its DIFOP packets, of which there is none; record "
@@ -123,7 +123,7 @@ def _nominal(model: RoboSenseModel) -> Rotor:
     return model.rotor
 
 
-def sequences_in(payloads: list[bytes], rotor: Rotor, model: RoboSenseModel, mode: str | None) -> Iterator[Decoded]:
+def sequences_in(payloads: list[bytes], rotor: LaserHead, model: RoboSenseModel, mode: str | None) -> Iterator[Decoded]:
     """Firing sequences of packets; the return mode is by default that of the packets' azimuths."""
     data = np.frombuffer(b"".join(payloads), model.packet)
     blocks = data["blocks"]

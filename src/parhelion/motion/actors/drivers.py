@@ -22,7 +22,7 @@ from parhelion.core.history import History
 from parhelion.core.pose import Floats
 from parhelion.core.trajectory import Trajectory
 from parhelion.motion.actors.body import heading_of, span_of
-from parhelion.motion.actors.traffic import HARDEST_BRAKE_M_S2, Following, Route, RouteMotion
+from parhelion.motion.actors.traffic import HARDEST_BRAKE_M_S2, ClosedRoute, Following, RouteMotion
 from parhelion.motion.actors.walkers import STEP_S, Capsules
 
 SPACING_M = 0.5
@@ -93,7 +93,7 @@ class Discs(NamedTuple):
     """Number of the reacting vehicle that a disc belongs to; -1 for other bodies."""
 
 
-class OpenRoute(Route):
+class OpenRoute(ClosedRoute):
     """Path of a motion with an end, by distance; at its ends a body rests."""
 
     def __init__(self, motion: Trajectory, times: tuple[float, float] | None = None) -> None:
@@ -129,7 +129,7 @@ class OpenRoute(Route):
 class Driver:
     """A reacting vehicle, as added."""
 
-    route: Route
+    route: ClosedRoute
     start_m: float
     """Distance [m] of its middle along the route at time 0."""
     speed_m_s: float
@@ -150,7 +150,7 @@ class Driver:
 class _Lane:
     """Points of a route, to find what lies on it."""
 
-    def __init__(self, route: Route) -> None:
+    def __init__(self, route: ClosedRoute) -> None:
         from scipy.spatial import cKDTree
 
         self.route = route

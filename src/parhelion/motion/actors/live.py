@@ -17,7 +17,7 @@ from parhelion.core.trajectory import Trajectory
 from parhelion.motion.actors.body import Mobility, heading_of
 from parhelion.motion.actors.drivers import Discs, Driver, Drivers, LiveRoute
 from parhelion.motion.actors.person import PartMotion
-from parhelion.motion.actors.traffic import Following, Route
+from parhelion.motion.actors.traffic import ClosedRoute, Following
 from parhelion.motion.actors.walkers import STEP_S, Capsules, LiveWalk, Path, Walker, Walkers
 from parhelion.motion.boxes import Box, BoxTruth
 from parhelion.world.world import World
@@ -79,7 +79,7 @@ class LiveActors:
         return LiveWalk(self.walkers, number, height_m)
 
     def drive(
-        self, route: Route, start_m: float, speed_m_s: float, length_m: float, width_m: float, model: Following,
+        self, route: ClosedRoute, start_m: float, speed_m_s: float, length_m: float, width_m: float, model: Following,
         *, lanes: int = 1, lane_m: float = 3.25, lane: int = 0, changes: bool = True,
     ) -> LiveRoute:  # fmt: skip
         """Add a vehicle on a route, with its middle at the distance `start_m` [m].

@@ -66,7 +66,7 @@ WALKERS = Following(acceleration_m_s2=0.8, braking_m_s2=1.2, headway_s=0.6, gap_
 """Pedestrians, round figures."""
 
 
-class Route:
+class ClosedRoute:
     """Path of a closed motion by distance, with the speed of the motion there."""
 
     def __init__(self, motion: Trajectory) -> None:
@@ -106,7 +106,7 @@ class RouteMotion:
 
     known_ahead = True
 
-    def __init__(self, route: Route, times: Floats, distance: Floats, speed: Floats, side_m: float = 0.0) -> None:
+    def __init__(self, route: ClosedRoute, times: Floats, distance: Floats, speed: Floats, side_m: float = 0.0) -> None:
         """Arrays (n,) of increasing times [s], distances [m] and speeds [m/s]; `side_m` is an offset to the right."""
         self.route, self.side_m = route, side_m
         self.times, self.distance, self.speed = times, distance, speed
@@ -156,7 +156,7 @@ class RouteMotion:
 
 
 def follow_around(
-    route: Route, lengths_m: Floats, wished_m_s: Floats, start_m: Floats, duration_s: float, model: Following
+    route: ClosedRoute, lengths_m: Floats, wished_m_s: Floats, start_m: Floats, duration_s: float, model: Following
 ) -> tuple[Floats, Floats, Floats]:
     """Times (k,) [s], distances (k, n) [m] and speeds (k, n) [m/s] of bodies on one lane of a route.
 
@@ -288,15 +288,15 @@ def _checked(speed_m_s: float, duration_s: float) -> tuple[float, float]:
     return above("traffic: speed_m_s", speed_m_s, 0.0, 70.0), above("traffic: duration_s", duration_s, 0.0, 86_400.0)
 
 
-def _lanes(routes: Trajectory | Sequence[Trajectory]) -> list[Route]:
+def _lanes(routes: Trajectory | Sequence[Trajectory]) -> list[ClosedRoute]:
     given: Iterable[Trajectory] = [routes] if isinstance(routes, Trajectory) else routes
-    lanes = [Route(motion) for motion in given]
+    lanes = [ClosedRoute(motion) for motion in given]
     if not lanes:
         raise ConfigError("traffic: routes must be at least one closed motion, got none")
     return lanes
 
 
-def _shares(lanes: Sequence[Route], count: int) -> list[int]:
+def _shares(lanes: Sequence[ClosedRoute], count: int) -> list[int]:
     """Number of bodies per route, in proportion to the lengths of the routes."""
     ends = np.cumsum([route.length_m for route in lanes])
     return np.diff(np.round(count * np.concatenate([[0.0], ends]) / ends[-1])).astype(int).tolist()
@@ -304,7 +304,7 @@ def _shares(lanes: Sequence[Route], count: int) -> list[int]:
 
 def _drive(
     rng: np.random.Generator,
-    route: Route,
+    route: ClosedRoute,
     lengths_m: Floats,
     wished_m_s: Floats,
     duration_s: float,
@@ -319,7 +319,7 @@ def _drive(
     return [RouteMotion(route, times, distances[:, k], speeds[:, k], side_m) for k in range(len(lengths_m))]
 
 
-def _starts(rng: np.random.Generator, route: Route, lengths_m: Floats, model: Following) -> Floats:
+def _starts(rng: np.random.Generator, route: ClosedRoute, lengths_m: Floats, model: Following) -> Floats:
     """Random starting positions (n,) [m] of bodies on one lane, the rearmost first."""
     count = len(lengths_m)
     needed = float(lengths_m.sum()) + count * 2.0 * model.gap_m

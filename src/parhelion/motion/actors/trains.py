@@ -67,12 +67,12 @@ class RouteTrack:
 def track_of(motion: Trajectory, times: tuple[float, float] | None) -> tuple[RouteTrack, Any]:
     """Track of a motion, and the function from times (n,) [s] to distances (n,) [m] along it."""
     from parhelion.motion.actors.drivers import OpenRoute
-    from parhelion.motion.actors.traffic import Route, RouteMotion
+    from parhelion.motion.actors.traffic import ClosedRoute, RouteMotion
 
     if isinstance(motion, RouteMotion):
         return RouteTrack(motion.route), motion.distance_at
     span = span_of(motion, times)
-    route = Route(motion) if span.repeats else OpenRoute(motion, times)
+    route = ClosedRoute(motion) if span.repeats else OpenRoute(motion, times)
     return RouteTrack(route), route.distance_at_time
 
 

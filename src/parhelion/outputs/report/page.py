@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from parhelion.core.clouds import Scan, origin_names
 from parhelion.outputs.report.frames import FRAMES, SAMPLED
 from parhelion.outputs.report.tables import (
-    MovingObject,
+    MovingObjectRow,
     actors_table,
     files_table,
     moving_objects,
@@ -213,7 +213,7 @@ def _points(report: RunReport, relief: Relief | None) -> str:
     return html.section("points", "Points", html.figure("", picture + legend, caption))
 
 
-def _map(report: RunReport, moving: list[MovingObject], ways: list[Way], relief: Relief | None) -> str:
+def _map(report: RunReport, moving: list[MovingObjectRow], ways: list[Way], relief: Relief | None) -> str:
     scenario = report.scenario
     # The body of a vehicle follows the track of the vehicle, which is drawn already.
     own = {robot.instance for robot in scenario.robots.values()}

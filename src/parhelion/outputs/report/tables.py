@@ -136,7 +136,7 @@ def _listed(values: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True)
-class MovingObject:
+class MovingObjectRow:
     """A moving object of the world, with all its parts."""
 
     instance: int
@@ -150,7 +150,7 @@ class MovingObject:
     """Highest speed [m/s]."""
 
 
-def moving_objects(scenario: Scenario) -> list[MovingObject]:
+def moving_objects(scenario: Scenario) -> list[MovingObjectRow]:
     """Actors of the world; parts with the same instance number are one object."""
     times = np.linspace(0.0, scenario.duration_s, _TIMES)
     parts: dict[int, list[Any]] = {}
@@ -163,11 +163,11 @@ def moving_objects(scenario: Scenario) -> list[MovingObject]:
         fastest = steps_m(xyz).max(initial=0.0) / (times[1] - times[0])
         # Names of parts start with the name of the object: walker/torso.
         name = items[0].name.partition("/")[0] if len(items) > 1 else items[0].name
-        found.append(MovingObject(instance, items[0].label, len(items), name, Way(name, xyz), float(fastest)))
+        found.append(MovingObjectRow(instance, items[0].label, len(items), name, Way(name, xyz), float(fastest)))
     return found
 
 
-def actors_table(report: RunReport, moving: Sequence[MovingObject]) -> str:
+def actors_table(report: RunReport, moving: Sequence[MovingObjectRow]) -> str:
     """Moving objects with distance, highest speed and number of points."""
     points: Counter[str] = Counter()
     for row in report.tally.rows.values():

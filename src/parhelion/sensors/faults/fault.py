@@ -60,7 +60,7 @@ class TimedFault(Fault):
 
 
 class MountFault(Fault):
-    """The sensor is not where its mount says: a bent bracket, or an extrinsic calibration that is off.
+    """The sensor is not where its mount states: a bent bracket, or an extrinsic calibration that is off.
 
     Extrinsic calibrations of lidars on cars are off by about 0.1 to 0.5 degrees and by centimetres.
     """

@@ -77,18 +77,18 @@ class SpoofingFault(TimedFault):
         away, speed = self.moved(record.time)
         if not away.any() and not speed.any():
             return record
-        told = record.metadata
-        place = Place(told["latitude_deg"], told["longitude_deg"], told["altitude_m"], told["x_azimuth_deg"])
+        about = record.metadata
+        place = Place(about["latitude_deg"], about["longitude_deg"], about["altitude_m"], about["x_azimuth_deg"])
         position = record.position + away
         latitude, longitude, altitude = geodetic(place.to_ecef(position))
         # Towards each satellite, in the axes of the world: azimuth is clockwise from north.
-        turn = np.radians(told["x_azimuth_deg"]) - record.azimuth
+        turn = np.radians(about["x_azimuth_deg"]) - record.azimuth
         level = np.cos(record.elevation)
         toward = np.stack([level * np.cos(turn), level * np.sin(turn), np.sin(record.elevation)], axis=2)
         longer_m = -np.sum(toward * away[:, None], axis=2)
         faster = -np.sum(toward * speed[:, None], axis=2)
         ranges = {}
-        for ending, band in zip(("", "_2"), told["bands"], strict=False):
+        for ending, band in zip(("", "_2"), about["bands"], strict=False):
             wavelength = band_of(band, record.satellites).wavelength_m
             ranges[f"pseudorange{ending}"] = getattr(record, f"pseudorange{ending}") + longer_m
             ranges[f"carrier{ending}"] = getattr(record, f"carrier{ending}") + longer_m / wavelength

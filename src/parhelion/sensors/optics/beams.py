@@ -49,6 +49,8 @@ class Beams:
     """Axis and time, left and pulse draw, origin and gain: four numbers per beam each, read by one access."""
     has_gain: bool = False
     """True if the rows contain gains; otherwise all gains are 1."""
+    looks: int = 0
+    """Speckle patterns whose mean the gains contain; 0 without speckle."""
 
     def draws(self, engine: Engine, beam: Int, keys: Keys) -> tuple[Int, Keys]:
         """Counters and keys of the random draws: shot numbers, and the words of `keys` of the scans."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.arrays import Float, Int, Masks, Vectors, namespace
+from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
-from parhelion.rays.device import kernel_tree
 from parhelion.rays.scene import RayScene
 from parhelion.surfaces.library import material
 from parhelion.surfaces.material import Material
@@ -64,7 +65,8 @@ class SurfacePatterns:
         """
         if not world.patterns:
             return None
-        chosen = [row for row in np.unique(rows[_plain_parts(world)]).tolist() if materials[row].pattern is not None]
+        plain = _plain_parts(world)
+        chosen = [row for row in np.unique(rows[plain]).tolist() if materials[row].pattern is not None]
         if not chosen:
             return None
         kinds = list(dict.fromkeys(materials[row].pattern.kind for row in chosen))  # type: ignore[union-attr]
@@ -85,14 +87,13 @@ class SurfacePatterns:
                 stain = STAIN_SPREAD * pattern.stains
                 weights[row, band, :3] = packed_tile(pattern.kind).mix(float(first), float(other), stain)
         of_parts = values[rows]
-        of_parts[~_plain_parts(world)] = 0.0
+        of_parts[~plain] = 0.0
         table, number = scene.engine.table, scene.engine.number
-        words = np.concatenate([packed_tile("stains").words, *(packed_tile(kind).words for kind in kinds)])
         return cls(
             own.shape[1],
             table(of_parts),
             table(weights[rows]),
-            table(words),
+            _words(scene.engine, tuple(kinds)),
             *(number(float(one)) for one in scene.origin),
         )
 
@@ -131,11 +132,22 @@ class SurfacePatterns:
         return found
 
 
+@lru_cache(maxsize=8)
+def _words(engine: Engine, kinds: tuple[str, ...]) -> Int:
+    """Tiles of the stains and of kinds of patterns on the device, some MB, which edits of a world do not change."""
+    return engine.table(np.concatenate([packed_tile(kind).words for kind in ("stains", *kinds)]))
+
+
 def _plain_parts(world: World) -> NDArray[np.bool_]:
     """Mask of the parts that stand still and have neither an image nor an appearance of their own."""
     plain = np.zeros(len(world.parts), bool)
-    for item in world.objects:
-        if not item.is_actor:
-            for part in item.parts:
-                plain[part.number] = part.texture < 0 and part.appearance is None
+    plain[
+        [
+            part.number
+            for item in world.objects
+            if item.trajectory is None
+            for part in item.parts
+            if part.texture < 0 and part.appearance is None
+        ]
+    ] = True
     return plain

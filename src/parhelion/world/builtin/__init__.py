@@ -61,6 +61,7 @@ _ENTRIES = (
             "people": "people on sidewalks (30)",
             "signs": "traffic signs (none: one on each side of each street)",
             "open_windows": "share of the windows that are open, 0 to 1 (0)",
+            "leaf_blades": "leaves as blades of their real size, 2 million triangles (false)",
             "target_triangles": "total number of triangles to reach with leaves (none: 1600 leaves per tree)",
         },
         patterned=True,

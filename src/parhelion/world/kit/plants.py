@@ -1,4 +1,4 @@
-"""Trees: a trunk with limbs, and a crown of many small leaf triangles in clumps."""
+"""Trees: a trunk with limbs, and a crown of many leaves in clumps, each a blade or a triangle for a spray of them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ def tree(
     clear_trunk: float = 2.4,
     leaves: int = 1600,
     leaf_size: float = 0.24,
+    blades: bool = False,
 ) -> list[KitPart]:
     """A broad-leaved tree on z = 0.
 
     `clear_trunk` [m] is the height below the crown, `leaf_size` [m] the mean length of a leaf triangle. Leaves keep
-    inside the ellipsoid of the crown, `crown_radius` [m] wide, up to half a leaf.
+    inside the ellipsoid of the crown, `crown_radius` [m] wide, up to half a leaf. With `blades`, each leaf is a pointed
+    blade, folded along its midrib, of two triangles.
     """
     middle = (height + clear_trunk) / 2
     half_height = (height - clear_trunk) / 2
@@ -39,7 +41,7 @@ def tree(
         KitPart("trunk", Mesh.merged([trunk, limbs]), "bark", "trunk"),
         KitPart(
             "leaves",
-            _leaves(rng, clumps * 0.72 * reach + [0.0, 0.0, middle], reach, middle, leaves, leaf_size),
+            _leaves(rng, clumps * 0.72 * reach + [0.0, 0.0, middle], reach, middle, leaves, leaf_size, blades),
             "leaf",
             "vegetation",
         ),
@@ -72,9 +74,9 @@ def _trunk(rng: np.random.Generator, height: float, clear_trunk: float) -> tuple
 
 
 def _leaves(
-    rng: np.random.Generator, clumps: Floats, reach: Floats, middle: float, count: int, leaf_size: float
+    rng: np.random.Generator, clumps: Floats, reach: Floats, middle: float, count: int, leaf_size: float, blades: bool
 ) -> Mesh:
-    """`count` triangles around the clumps, each with a random attitude that favours facing up."""
+    """`count` leaves around the clumps, each with a random attitude that favours facing up."""
     of = rng.integers(0, len(clumps), count)
     direction = rng.normal(size=(count, 3))
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
@@ -91,6 +93,17 @@ def _leaves(
     across = np.cross(normal, along)
     across /= np.linalg.norm(across, axis=1, keepdims=True)
     length = leaf_size * rng.uniform(0.7, 1.3, count)[:, None]
+    if blades:
+        # Widest at 0.45 of the length, 0.65 of it wide; the halves rise by 20 degrees from the midrib.
+        up = np.cross(along, across)
+        up *= np.sign(up[:, 2:])
+        edge = centre - 0.05 * length * along + 0.118 * length * up
+        side = 0.325 * length * across
+        corners = np.stack(
+            [centre - 0.5 * length * along, edge - side, centre + 0.5 * length * along, edge + side], axis=1
+        )
+        rows = 4 * np.arange(count, dtype=np.int32)[:, None, None] + np.array([[0, 1, 2], [0, 2, 3]], np.int32)
+        return Mesh(corners.reshape(-1, 3), rows.reshape(-1, 3))
     corners = np.stack(
         [
             centre + 0.55 * length * along,

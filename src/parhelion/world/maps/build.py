@@ -23,7 +23,7 @@ from parhelion.world.maps.buildings import BuildingSheet, building_parts, sheet_
 from parhelion.world.maps.features import Feature
 from parhelion.world.maps.palette import tinted
 from parhelion.world.maps.plane import (
-    Ground,
+    MapGround,
     along,
     box_profile,
     common,
@@ -52,7 +52,7 @@ def map_world(
     name: str,
     features: Sequence[Feature],
     origin: GeoOrigin | None,
-    ground: Ground,
+    ground: MapGround,
     seed: int,
     options: MapOptions,
     tally: Tally,
@@ -67,7 +67,7 @@ class _Builder:
         world: World,
         features: Sequence[Feature],
         origin: GeoOrigin | None,
-        ground: Ground,
+        ground: MapGround,
         seed: int,
         options: MapOptions,
         tally: Tally,
@@ -76,6 +76,7 @@ class _Builder:
         self.seed, self.options, self.tally = seed, options, tally
         self.sorter = Sorter(seed, options, tally)
         self.sorted = self.sorter.sorted
+        self._lines: list[Any] | None = None
         world.origin = origin
 
     def build(self) -> World:
@@ -145,7 +146,7 @@ class _Builder:
             base = self.base_ground
             cell = base.cell_m or (_RAMP_CELL_M, _RAMP_CELL_M)
             self.lift: Any = lift
-            self.ramp = Ground(lambda xy: base.height(xy) + lift(xy), cell, base.corner_m)
+            self.ramp = MapGround(lambda xy: base.height(xy) + lift(xy), cell, base.corner_m)
         else:
             self.lift, self.ramp = None, self.base_ground
         # Paths on the same line as a road would only hide it; carriageways come first.
@@ -249,7 +250,7 @@ class _Builder:
             quay = any(one.quay for one in members)
             border = shapely.get_coordinates(basin.exterior)
             level = float(np.min(self.base_ground.height(border))) - drop
-            flat = Ground()
+            flat = MapGround()
             water, bed = surface(basin, flat, level), surface(basin, flat, level - depth)
             walls = self._banks(basin, level - depth)
             bank = ("granite", "quay") if quay else ("soil", "terrain")
@@ -331,12 +332,20 @@ class _Builder:
         import shapely
 
         foot = float(np.min(self.base_ground.height(shapely.get_coordinates(feature.shape))))
-        parts = building_parts(feature.shape, sheet, foot, windows=self.options.windows)
+        parts = building_parts(feature.shape, sheet, foot, windows=self.options.windows, street=self._roads())
         tints = {"walls": sheet.wall_colour, "roof": sheet.roof_colour}
         self._add(parts, f"{key}-{feature.key}", tints={name: colour for name, colour in tints.items() if colour})
         self.sorter.read(feature, f"{key}={sheet.kind}")
         for note in notes:
             self.tally.add(f"note: {note}")
+
+    def _roads(self) -> Any:
+        """Middle lines of all roads as one geometry; None without roads."""
+        import shapely
+
+        if self._lines is None:
+            self._lines = [street.line for street in self.sorted.streets.ground if street.is_road]
+        return shapely.multilinestrings(self._lines) if self._lines else None
 
     def _tracks(self) -> None:
         import shapely

@@ -81,6 +81,15 @@ _NO_WINDOWS = {
     "transformer_tower",
     "farm_auxiliary",
 }
+_DOORS = {"garage": (2.4, 2.1, "galvanised-steel"), "garages": (2.4, 2.1, "galvanised-steel")}
+"""Width and height [m] and material of doors by kind."""
+_DOOR = (1.0, 2.1, "wood")
+"""The same for buildings with windows: round figures."""
+_ROOM = "plastic-black"
+"""Material behind panes: rooms are not built, and from outside they are dark."""
+_DOOR_EVERY_M = 15.0
+"""Length of a wall per front door."""
+_BAY_M = 3.0
 _PITCH_DEG = 35.0
 """Slope of roofs without a height: a round figure."""
 _SAME_M = 2e-3
@@ -186,9 +195,14 @@ def sheet_of(feature: Feature) -> tuple[BuildingSheet, list[str]]:
     )
 
 
-def building_parts(shape: Any, sheet: BuildingSheet, ground_m: float, *, windows: bool = True) -> list[KitPart]:
-    """Walls, roof and windows of a building; `ground_m` is the height of the ground at its foot."""
-    roofs, walls, panes = [], [], []
+def building_parts(
+    shape: Any, sheet: BuildingSheet, ground_m: float, *, windows: bool = True, street: Any = None
+) -> list[KitPart]:
+    """Walls, roof, windows, and doors, of a building; `ground_m` is the height of the ground at its foot.
+
+    Doors are in the wall that is nearest to `street`, a geometry; without one, in the longest wall.
+    """
+    roofs, walls, panes, rooms, doors = [], [], [], [], []
     for part in polygons(shape):
         crown = _Crown(part, sheet)
         corners = crown.roof()
@@ -198,8 +212,11 @@ def building_parts(shape: Any, sheet: BuildingSheet, ground_m: float, *, windows
         if sheet.has_walls:
             mesh = upright(a, b, low + ground_m, top + ground_m)
             walls += [mesh] if mesh is not None else []
+            entrances = _entrances(a, b, sheet, street) if windows else np.zeros(0, int)
             if windows and sheet.has_windows:
-                panes.append(_windows(a, b, sheet, ground_m))
+                panes.append(_windows(a, b, sheet, ground_m, entrances, 0.03))
+                rooms.append(_windows(a, b, sheet, ground_m, entrances, 0.01))
+            doors.append(_leaves(a, b, sheet, ground_m, entrances))
         if not sheet.has_walls or sheet.base_m > 0:
             level = sheet.base_m if sheet.has_walls else sheet.eaves_m - 0.2
             under = triangles(part)[:, ::-1]
@@ -211,11 +228,17 @@ def building_parts(shape: Any, sheet: BuildingSheet, ground_m: float, *, windows
     roof, _ = Mesh.cleaned(faces.reshape(-1, 3), np.arange(3 * len(faces), dtype=np.int32).reshape(-1, 3))
     if roof is not None:
         made.append(KitPart("roof", roof, sheet.roof_material, "building"))
-    glass = np.concatenate(panes) if panes else np.zeros((0, 4, 3))
-    if len(glass):
-        mesh, _ = Mesh.cleaned(glass.reshape(-1, 3), _quad_rows(len(glass)))
-        assert mesh is not None
-        made.append(KitPart("windows", mesh, "glass", "window"))
+    material = _DOORS.get(sheet.kind, _DOOR)[2]
+    for name, found, what, label in (
+        ("windows", panes, "glass", "window"),
+        ("rooms", rooms, _ROOM, "building"),
+        ("doors", doors, material, "building"),
+    ):
+        rows = np.concatenate(found) if found else np.zeros((0, 4, 3))
+        if len(rows):
+            mesh, _ = Mesh.cleaned(rows.reshape(-1, 3), _quad_rows(len(rows)))
+            assert mesh is not None
+            made.append(KitPart(name, mesh, what, label))
     return made
 
 
@@ -386,23 +409,62 @@ class _Crown:
         return a, b, tops
 
 
-def _windows(a: Floats, b: Floats, sheet: BuildingSheet, ground_m: float) -> Floats:
-    """Panes (n, 4, 3) of 1.2 x 1.4 m, 3 cm before the walls, about every 3 m of each storey."""
-    storeys = int(max(1, min(round((sheet.eaves_m - sheet.base_m) / STOREY_M), 200)))
-    tall = (sheet.eaves_m - sheet.base_m) / storeys
+def _bays(a: Floats, b: Floats) -> tuple[Any, Floats, Floats]:
+    """Bays of walls, about one per 3 m: row of the wall, and middle and direction along the wall (n, 2)."""
     run = np.hypot(*(b - a).T)
-    count = np.where(run > 2.4, np.maximum(1, (run / 3.0).astype(int)), 0)
-    if tall < 2.2 or count.sum() == 0:
-        return np.zeros((0, 4, 3))
+    count = np.where(run > 2.4, np.maximum(1, (run / _BAY_M).astype(int)), 0)
     wall = np.repeat(np.arange(len(a)), count)
     rank = np.arange(len(wall)) - np.repeat(np.cumsum(count) - count, count)
     share = (rank + 0.5) / count[wall]
-    along = (b - a)[wall] / run[wall, None]
-    middle = a[wall] + share[:, None] * (b - a)[wall] + 0.03 * np.column_stack([along[:, 1], -along[:, 0]])
-    left, right = middle - 0.6 * along, middle + 0.6 * along
-    sill = sheet.base_m + ground_m + tall * np.arange(storeys) + 0.3 * tall
-    low = np.repeat(sill, len(wall))
-    left, right = np.tile(left, (storeys, 1)), np.tile(right, (storeys, 1))
-    pane = min(1.4, 0.6 * tall)
-    corners = [(left, low), (right, low), (right, low + pane), (left, low + pane)]
+    return wall, a[wall] + share[:, None] * (b - a)[wall], (b - a)[wall] / run[wall, None]
+
+
+def _storeys(sheet: BuildingSheet) -> tuple[int, float]:
+    """Number and height [m] of the storeys with windows."""
+    count = int(max(1, min(round((sheet.eaves_m - sheet.base_m) / STOREY_M), 200)))
+    return count, (sheet.eaves_m - sheet.base_m) / count
+
+
+def _entrances(a: Floats, b: Floats, sheet: BuildingSheet, street: Any) -> Any:
+    """Rows of the bays with a door; none in parts of a building above the ground."""
+    import shapely
+
+    has_doors = sheet.kind in _DOORS or sheet.has_windows
+    wall, _, _ = _bays(a, b)
+    if not has_doors or sheet.base_m > 0 or _storeys(sheet)[1] < 2.4 or len(wall) == 0:
+        return np.zeros(0, int)
+    rows, length = np.unique(wall), np.hypot(*(b - a).T)
+    # From 1 m in front of its middle, the wall behind the house is farther from the street than the one before it.
+    front = (b - a)[rows] / length[rows, None]
+    before = (a + b)[rows] / 2 + np.column_stack([front[:, 1], -front[:, 0]])
+    away = -length[rows] if street is None else np.round(shapely.distance(shapely.points(before), street), 3)
+    bays = np.flatnonzero(wall == rows[np.lexsort((-length[rows], away))[0]])
+    wanted = len(bays) if sheet.kind in _DOORS else max(1, int(len(bays) * _BAY_M / _DOOR_EVERY_M))
+    return bays[((np.arange(wanted) + 0.5) / wanted * len(bays)).astype(int)]
+
+
+def _leaves(a: Floats, b: Floats, sheet: BuildingSheet, ground_m: float, entrances: Any) -> Floats:
+    """Door leaves (n, 4, 3), 4 cm before the walls."""
+    wide, tall, _ = _DOORS.get(sheet.kind, _DOOR)
+    _, middle, along = _bays(a, b)
+    return _standing(middle[entrances], along[entrances], wide, np.full(len(entrances), ground_m), tall, 0.04)
+
+
+def _windows(a: Floats, b: Floats, sheet: BuildingSheet, ground_m: float, entrances: Any, before: float) -> Floats:
+    """Panes (n, 4, 3) of 1.2 x 1.4 m, `before` [m] the walls, in every bay of each storey without a door."""
+    storeys, tall = _storeys(sheet)
+    wall, middle, along = _bays(a, b)
+    if tall < 2.2 or len(wall) == 0:
+        return np.zeros((0, 4, 3))
+    sill = np.repeat(sheet.base_m + ground_m + tall * np.arange(storeys) + 0.3 * tall, len(wall))
+    free = np.delete(np.arange(storeys * len(wall)), entrances)  # those of the lowest storey come first
+    bay = free % len(wall)
+    return _standing(middle[bay], along[bay], 1.2, sill[free], min(1.4, 0.6 * tall), before)
+
+
+def _standing(middle: Floats, along: Floats, wide: float, low: Floats, tall: float, before: float) -> Floats:
+    """Upright rectangles (n, 4, 3) on walls, `before` [m] in front of them, from the height `low` [m]."""
+    middle = middle + before * np.column_stack([along[:, 1], -along[:, 0]])
+    left, right = middle - wide / 2 * along, middle + wide / 2 * along
+    corners = [(left, low), (right, low), (right, low + tall), (left, low + tall)]
     return np.stack([np.column_stack([points, z]) for points, z in corners], axis=1)

@@ -23,7 +23,7 @@ from parhelion.core.pose import Floats, Pose
 from parhelion.core.reading import file_reader, read_bytes, shown
 from parhelion.world.kit.props import KitPart
 from parhelion.world.maps.drawing import UNITS_M, drawn_shapes
-from parhelion.world.maps.plane import Ground, polygons, skirt, surface, union
+from parhelion.world.maps.plane import MapGround, polygons, skirt, surface, union
 from parhelion.world.sources import Tally
 from parhelion.world.world import World
 
@@ -203,7 +203,7 @@ def _grid_world(
 def _walls_and_floor(world: World, walls: Any, ground: Any, pose: Pose, height: float, wall: str, floor: str) -> None:
     """Add walls with their tops, and the floor below both."""
     tall = above("wall_height_m", height, 0.0, 100.0)
-    flat = Ground()
+    flat = MapGround()
     made = [
         KitPart("floor", surface(ground, flat), floor, "floor"),  # type: ignore[arg-type]
         KitPart("walls", skirt(walls, flat, 0.0, tall), wall, "wall"),  # type: ignore[arg-type]

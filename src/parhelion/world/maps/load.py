@@ -16,7 +16,7 @@ from parhelion.surfaces import library
 from parhelion.world.maps import geojson, osm
 from parhelion.world.maps.build import map_world
 from parhelion.world.maps.features import Feature, RawMap, projected
-from parhelion.world.maps.plane import Ground
+from parhelion.world.maps.plane import MapGround
 from parhelion.world.maps.sorting import MAIN_KEYS, MapOptions
 from parhelion.world.maps.streets import BRIDGE_M
 from parhelion.world.sources import GeoOrigin, Tally
@@ -145,7 +145,7 @@ def _world(
     tally: Tally,
 ) -> World:
     features, place = projected(raw, origin, degrees=degrees)
-    ground = Ground() if terrain is None else _terrain(file, terrain, terrain_range_m, features, place, options)
+    ground = MapGround() if terrain is None else _terrain(file, terrain, terrain_range_m, features, place, options)
     world = map_world(str(file), features, place, ground, seed, options, tally)
     world.name = file.name.partition(".")[0]
     world.contents = tally.contents(file, form)
@@ -160,7 +160,7 @@ def _terrain(
     features: Sequence[Feature],
     origin: GeoOrigin | None,
     options: MapOptions,
-) -> Ground:
+) -> MapGround:
     """Ground from heights; relative paths are in the folder of the map."""
     import shapely
 

@@ -13,7 +13,7 @@ from parhelion.world.kit.instances import boxes, copies, struts
 from parhelion.world.kit.props import KitPart
 from parhelion.world.maps.features import Feature
 from parhelion.world.maps.palette import colour_of, paving_of, wall_of
-from parhelion.world.maps.plane import Ground, along, box_profile, line_parts, parallel, swept
+from parhelion.world.maps.plane import MapGround, along, box_profile, line_parts, parallel, swept
 from parhelion.world.mesh import Mesh
 from parhelion.world.procedural.kinds import TreeParams
 from parhelion.world.procedural.object_parts import FORMS, tree_parts
@@ -33,7 +33,7 @@ _SLEEPER_SPACING_M = 0.6
 RAIL_KINDS = ("rail", "light_rail", "tram", "narrow_gauge", "subway", "preserved", "disused", "funicular")
 
 
-def track_parts(line: Floats, ground: Ground, roads: Any, *, gauge: float, embedded: bool) -> list[KitPart]:
+def track_parts(line: Floats, ground: MapGround, roads: Any, *, gauge: float, embedded: bool) -> list[KitPart]:
     """Rails and sleepers along a line (n, 2). Inside of `roads`, or if `embedded`, rails are flush with the ground."""
     import shapely
 
@@ -58,7 +58,7 @@ def track_parts(line: Floats, ground: Ground, roads: Any, *, gauge: float, embed
     return made
 
 
-def _fine(line: Floats, ground: Ground) -> Floats:
+def _fine(line: Floats, ground: MapGround) -> Floats:
     """Line with more points, so that it follows the ground."""
     if ground.cell_m is None:
         return line
@@ -87,7 +87,9 @@ POST_BARRIERS = {"bollard": (0.9, 0.08), "block": (0.6, 0.3), "jersey_barrier": 
 """Height and radius [m] of single posts."""
 
 
-def barrier_parts(feature: Feature, kind: str, line: Floats, ground: Ground, rng: np.random.Generator) -> list[KitPart]:
+def barrier_parts(
+    feature: Feature, kind: str, line: Floats, ground: MapGround, rng: np.random.Generator
+) -> list[KitPart]:
     """Wall, fence, hedge, guard rail or kerb along a line (n, 2)."""
     height, width = BARRIERS[kind]
     height = float(np.clip(feature.metres("height") or height, 0.02, 50.0))
@@ -116,7 +118,7 @@ def _barrier_label(kind: str) -> str:
     return "sidewalk" if kind == "kerb" else "wall" if kind != "jersey_barrier" else "fence"
 
 
-def _fence(feature: Feature, path: Floats, z: Floats, height: float, ground: Ground) -> list[KitPart]:
+def _fence(feature: Feature, path: Floats, z: Floats, height: float, ground: MapGround) -> list[KitPart]:
     """Posts every 2.5 m, two rails, and bars or boards."""
     material = "wood" if feature.tag("fence_type", "material") in ("wood", "pole", "split_rail", "board") else "steel"
     at, yaw = along(path, 2.5)
@@ -171,7 +173,7 @@ class Trees:
     conifer: bool
     detailed: bool
 
-    def parts(self, ground: Ground, rng: np.random.Generator) -> list[KitPart]:
+    def parts(self, ground: MapGround, rng: np.random.Generator) -> list[KitPart]:
         """Trunks and crowns, copies of a few forms."""
         if len(self.at) == 0:
             return []
@@ -230,7 +232,7 @@ def scattered(shape: Any, per_ha: float, rng: np.random.Generator, most: int) ->
     return at[shapely.contains_xy(shape, at[:, 0], at[:, 1])][:most]
 
 
-def bushes(at: Floats, ground: Ground, rng: np.random.Generator) -> list[KitPart]:
+def bushes(at: Floats, ground: MapGround, rng: np.random.Generator) -> list[KitPart]:
     """Low bushes at positions (n, 2)."""
     if len(at) == 0:
         return []

@@ -120,7 +120,7 @@ def triangles(shape: Any) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Ground:
+class MapGround:
     """Height of the ground, and the grid on whose lines surfaces are cut so that they follow it."""
 
     height: HeightOf = level
@@ -155,7 +155,7 @@ def cut_on_grid(parts: NDArray[Any], cell: tuple[float, float], corner: tuple[fl
     return np.concatenate(made) if made else parts
 
 
-def surface(shape: Any, ground: Ground, lift: HeightOf | float = 0.0) -> Mesh | None:
+def surface(shape: Any, ground: MapGround, lift: HeightOf | float = 0.0) -> Mesh | None:
     """Mesh of an area on the ground, facing up, `lift` above it; None for an empty area."""
     corners = triangles(ground.cut(shape))
     if len(corners) == 0:
@@ -166,7 +166,7 @@ def surface(shape: Any, ground: Ground, lift: HeightOf | float = 0.0) -> Mesh | 
 
 
 def skirt(
-    shape: Any, ground: Ground, low: HeightOf | float, high: HeightOf | float, *, inward: bool = False
+    shape: Any, ground: MapGround, low: HeightOf | float, high: HeightOf | float, *, inward: bool = False
 ) -> Mesh | None:
     """Vertical faces on the border of an area, from `low` to `high` above the ground; outward by default."""
     import shapely

@@ -20,20 +20,20 @@ from parhelion.world.procedural.countryside import forest, offroad
 from parhelion.world.procedural.harbour import harbour
 from parhelion.world.procedural.heightmap import read_height_map, terrain_of
 from parhelion.world.procedural.kinds import KINDS, Mobility
-from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Route
+from parhelion.world.procedural.layout import Layout, LayoutObject, LayoutPose, Passage, PlannedDrive
 from parhelion.world.procedural.maps import buildings_from
 from parhelion.world.procedural.relief import ground_height
 from parhelion.world.procedural.warehouse import warehouse
 
 __all__ = [
-    "Drive",
+    "PlannedDrive",
     "KINDS",
     "Layout",
     "LayoutObject",
     "LayoutPose",
     "LayoutWorld",
     "Mobility",
-    "Route",
+    "Passage",
     "buildings_from",
     "check",
     "city",

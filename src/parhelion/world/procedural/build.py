@@ -21,7 +21,7 @@ from parhelion.world.kit.props import add_parts
 from parhelion.world.procedural.checks import check
 from parhelion.world.procedural.footprints import along_line
 from parhelion.world.procedural.kinds import Mobility, RackParams
-from parhelion.world.procedural.layout import Drive, Layout
+from parhelion.world.procedural.layout import Layout, PlannedDrive
 from parhelion.world.procedural.object_parts import Load, parts_of, rack_loads
 from parhelion.world.procedural.relief import ground_height
 from parhelion.world.procedural.town_parts import lamps_of
@@ -123,7 +123,7 @@ def world_digest(world: World) -> str:
     return total.hexdigest()
 
 
-def _trajectory(layout: Layout, drive: Drive) -> Waypoints:
+def _trajectory(layout: Layout, drive: PlannedDrive) -> Waypoints:
     """Timed poses of a drive that follow the ground: x forward, pitch with the slope, no roll.
 
     With a speed per point, the poses are at these points and level.

@@ -11,7 +11,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.world.procedural.footprints import Footprints, along_line, footprints, interpenetrations, to_line
 from parhelion.world.procedural.kinds import KINDS
-from parhelion.world.procedural.layout import Layout, Route
+from parhelion.world.procedural.layout import Layout, Passage
 from parhelion.world.procedural.relief import bridge_height, ground_height, in_the_way, on_water
 
 TOUCH_M = 1e-3
@@ -184,7 +184,7 @@ def _tightest(
     return int(near.row[item]), float(x), float(y), gap
 
 
-def _way_around(way: Route, solid: Footprints, robot_width_m: float) -> bool:
+def _way_around(way: Passage, solid: Footprints, robot_width_m: float) -> bool:
     """Return True if the robot's centre can get from one end of a route to the other within its strip (flood fill)."""
     from scipy.ndimage import label
 

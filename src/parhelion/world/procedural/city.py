@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ from parhelion.world.kit.city_ground import (
 from parhelion.world.kit.vehicles import CAR_SHAPES, PAINTS
 from parhelion.world.procedural import kinds as street
 from parhelion.world.procedural.kinds import BuildingParams, FenceParams, Params, StoreysParams, place_of
-from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Route
+from parhelion.world.procedural.layout import Layout, LayoutObject, LayoutPose, Passage, PlannedDrive
 from parhelion.world.procedural.object_parts import parts_of
 from parhelion.world.procedural.placing import natural, placed, without_clashes
 from parhelion.world.procedural.town_parts import drawn_tree, dressed, pass_over_building, streets_side
@@ -194,6 +195,7 @@ def city(
     signs: int | None = None,
     open_windows: float = 0.0,
     target_triangles: int | None = None,
+    leaf_blades: bool = False,
     seed: int = 0,
 ) -> Layout:
     """Generate a city of `blocks` x `blocks` blocks of 80 m with its main crossing at the origin; right-hand traffic.
@@ -209,6 +211,8 @@ def city(
         open_windows: Share of the windows that are open, 0 to 1.
         target_triangles: Approximate total number of triangles, reached by the number of leaves (at least 300 per
             tree).
+        leaf_blades: True for leaves of 11 to 14 cm as blades, of the same total area, instead of triangles of 24 to
+            30 cm that stand for sprays. About 1.6 million more triangles; not with `target_triangles`.
         seed: The same seed gives the same layout.
     """
     if isinstance(blocks, bool) or blocks not in (2, 4, 6, 8):
@@ -222,6 +226,10 @@ def city(
     blocks, seed = int(blocks), whole("city: seed", seed, 0, 2**63 - 1)
     if isinstance(open_windows, bool) or not 0.0 <= open_windows <= 1.0:
         raise ConfigError(f"city: open_windows must be from 0 to 1, got {open_windows!r}")
+    if not isinstance(leaf_blades, bool):
+        raise ConfigError(f"city: leaf_blades must be true or false, got {leaf_blades!r}")
+    if leaf_blades and target_triangles is not None:
+        raise ConfigError("city: give leaf_blades or target_triangles, not both")
     lots = plan_lots(Stream(seed, "world/city/lots").generator(), blocks, float(open_windows))
     side = streets_side(blocks)
     lawns = tuple(int(number) for number in np.flatnonzero(lots.green))
@@ -237,7 +245,7 @@ def city(
     remaining = None
     if target_triangles is not None:
         remaining = target_triangles - sum(len(part.mesh.faces) for item in items for part in parts_of(item))
-    planted = _trees(Stream(seed, "world/city/trees").generator(), blocks, trees, lots.trees, remaining)
+    planted = _trees(Stream(seed, "world/city/trees").generator(), blocks, trees, lots.trees, remaining, leaf_blades)
     items = without_clashes([*items, *(item for item, _ in planted)], (side, side))
     stand = {item.name for item in items if item.kind == "planted-tree"}
     pits = tuple(item.pose.xyz[:2] for item, in_pit in planted if in_pit and item.name in stand)
@@ -256,7 +264,7 @@ def city(
     )
 
 
-def _drive() -> Drive:
+def _drive() -> PlannedDrive:
     """140 m along the main street at 10 m/s, then left into the next one; sensor 1.8 m above the right-hand lane."""
     radius = 10.0
     angle = np.linspace(0.0, np.pi / 2, 16)
@@ -267,10 +275,10 @@ def _drive() -> Drive:
     points = np.concatenate([straight, arc, away])
     slow = np.hypot(*(points - [PITCH - 2.0, 2.0]).T)
     speed = np.clip(4.0 + 0.27 * np.maximum(0.0, slow - 8.0), 4.0, 10.0)
-    return Drive(points=tuple(map(tuple, points.tolist())), speeds_m_s=tuple(speed.tolist()), height_m=1.8)
+    return PlannedDrive(points=tuple(map(tuple, points.tolist())), speeds_m_s=tuple(speed.tolist()), height_m=1.8)
 
 
-def _lanes(blocks: int) -> tuple[Route, ...]:
+def _lanes(blocks: int) -> tuple[Passage, ...]:
     """Both lanes of every street, from edge to edge."""
     end = blocks * PITCH / 2 + ROAD_HALF
     ways = []
@@ -279,7 +287,7 @@ def _lanes(blocks: int) -> tuple[Route, ...]:
             at = across + side * LANE_MIDDLE
             for axis, points in (("x", ((-end, at), (end, at))), ("y", ((at, -end), (at, end)))):
                 ways.append(
-                    Route(name=f"street-{axis}-{k}-{lane}", points=points, width_m=LANE_M, needs_m=_CAR_NEEDS_M)
+                    Passage(name=f"street-{axis}-{k}-{lane}", points=points, width_m=LANE_M, needs_m=_CAR_NEEDS_M)
                 )
     return tuple(ways)
 
@@ -416,7 +424,7 @@ def _people(rng: np.random.Generator, blocks: int, wanted: int) -> list[LayoutOb
 
 
 def _trees(
-    rng: np.random.Generator, blocks: int, wanted: int, on_lots: Floats, triangles: int | None
+    rng: np.random.Generator, blocks: int, wanted: int, on_lots: Floats, triangles: int | None, blades: bool
 ) -> list[tuple[LayoutObject, bool]]:
     """Trees on the sidewalks and on the lots, each with True if it stands in a pit.
 
@@ -432,8 +440,15 @@ def _trees(
     leaves = 1600
     if triangles is not None and len(chosen):
         leaves = max(300, round(triangles / len(chosen)) - _WOOD_TRIANGLES)
-    street_trees = [drawn_tree(rng, (6.0, 8.5), (1.7, 2.2), 2.5, leaves, 0.24) for _ in range(_TREE_KINDS)]
-    lot_trees = [drawn_tree(rng, (7.5, 12.0), (2.4, 3.4), 2.2, leaves, 0.3) for _ in range(_TREE_KINDS)]
+    small, large = 0.24, 0.3
+    form: Literal["spray", "blade"] = "spray"
+    if blades:
+        # A triangle has an area of 0.4 squared lengths, a blade 0.346 with its folded halves.
+        shrink = 0.46
+        leaves, form = round(leaves * 0.4 / 0.346 / shrink**2), "blade"
+        small, large = small * shrink, large * shrink
+    street_trees = [drawn_tree(rng, (6.0, 8.5), (1.7, 2.2), 2.5, leaves, small, form) for _ in range(_TREE_KINDS)]
+    lot_trees = [drawn_tree(rng, (7.5, 12.0), (2.4, 3.4), 2.2, leaves, large, form) for _ in range(_TREE_KINDS)]
     kind = rng.integers(0, _TREE_KINDS, len(chosen))
     turn = rng.uniform(0.0, 360.0, len(chosen))
     items = []

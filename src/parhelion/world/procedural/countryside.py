@@ -18,7 +18,7 @@ from parhelion.core.pose import Floats
 from parhelion.core.random import Stream
 from parhelion.world.procedural.footprints import along_line, to_line
 from parhelion.world.procedural.heightmap import read_height_map
-from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Route
+from parhelion.world.procedural.layout import Layout, LayoutObject, LayoutPose, Passage, PlannedDrive
 from parhelion.world.procedural.placing import number, pair
 from parhelion.world.procedural.relief import HeightField, height_field
 
@@ -89,8 +89,8 @@ def _country(
         seed=seed,
         size=(length, width),
         objects=objects,
-        ways=() if way is None else (Route(name=way, points=inner, width_m=TRACK_WIDTH_M),),
-        drive=None if way is None else Drive(points=inner, speed_m_s=3.0, height_m=1.6),
+        ways=() if way is None else (Passage(name=way, points=inner, width_m=TRACK_WIDTH_M),),
+        drive=None if way is None else PlannedDrive(points=inner, speed_m_s=3.0, height_m=1.6),
         viewpoint=LayoutPose(xyz=(0.0, 0.0, 1.8)),
     )
 

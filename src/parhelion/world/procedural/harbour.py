@@ -22,7 +22,7 @@ from parhelion.world.kit.waterfront import CONTAINER_PAINTS, barge
 from parhelion.world.procedural import kinds
 from parhelion.world.procedural.footprints import BRIDGE_ROAD_M
 from parhelion.world.procedural.kinds import place_of
-from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Route
+from parhelion.world.procedural.layout import Layout, LayoutObject, LayoutPose, Passage, PlannedDrive
 from parhelion.world.procedural.placing import natural, number, placed, without_clashes
 from parhelion.world.procedural.town_parts import drawn_tree, dressed, pass_over_building
 
@@ -258,13 +258,13 @@ def harbour(
     )
 
 
-def _fairway(canal: Canal) -> Route:
+def _fairway(canal: Canal) -> Passage:
     """Middle of the canal, from end to end."""
     end = canal.half_length - 5.0
-    return Route(name="fairway", points=((-end, 0.0), (end, 0.0)), width_m=8.0, needs_m=_FAIRWAY_NEEDS_M)
+    return Passage(name="fairway", points=((-end, 0.0), (end, 0.0)), width_m=8.0, needs_m=_FAIRWAY_NEEDS_M)
 
 
-def _passage(canal: Canal) -> Drive:
+def _passage(canal: Canal) -> PlannedDrive:
     """Along the canal and under the bridge at 2.5 m/s on a winding line; sensor 2.5 m above the water."""
     start, end = -canal.half_length + 40.0, canal.half_length - 30.0
     if end - start < 60.0:
@@ -274,7 +274,7 @@ def _passage(canal: Canal) -> Drive:
     swing = 4.0 * min(1.0, canal.half_width / 25.0)
     y = swing * np.sin(2.0 * np.pi * (x - middle) / 144.0)
     points = tuple((float(a), float(b)) for a, b in zip(x, y, strict=True))
-    return Drive(points=points, speeds_m_s=(2.5,) * len(points), height_m=2.5)
+    return PlannedDrive(points=points, speeds_m_s=(2.5,) * len(points), height_m=2.5)
 
 
 class _Berth(NamedTuple):

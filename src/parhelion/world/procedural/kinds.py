@@ -225,6 +225,8 @@ class PlantedTreeParams(Params):
     leaves: Annotated[int, Field(ge=20, le=1_000_000)] = 1600
     leaf_m: Metres = 0.24
     """Mean length of a leaf triangle."""
+    leaf_form: Literal["spray", "blade"] = "spray"
+    """spray: one triangle for several leaves; blade: one leaf, folded along its midrib, of two triangles."""
     seed: ObjectSeed = 0
 
 

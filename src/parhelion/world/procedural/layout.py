@@ -95,7 +95,7 @@ class LayoutObject(Config):
         return KINDS[info.data["kind"]].mobility if value is None and "kind" in info.data else value
 
 
-class Route(Config):
+class Passage(Config):
     """A strip of floor that a robot must be able to pass from end to end, for example an aisle."""
 
     name: str
@@ -106,7 +106,7 @@ class Route(Config):
     """Width that must be free, for example for a car; by default that of the robot in `check`."""
 
 
-class Drive(Config):
+class PlannedDrive(Config):
     """A drive along a line; the sensor keeps its height above the ground."""
 
     points: Annotated[tuple[Plan, ...], Field(min_length=2)]
@@ -116,7 +116,7 @@ class Drive(Config):
     height_m: Height = 1.5
 
     @model_validator(mode="after")
-    def _one_per_point(self) -> Drive:
+    def _one_per_point(self) -> PlannedDrive:
         if self.speeds_m_s is not None and len(self.speeds_m_s) != len(self.points):
             raise ValueError(f"speeds_m_s must be one per point, got {len(self.speeds_m_s)} for {len(self.points)}")
         return self
@@ -131,8 +131,8 @@ class Layout(Config):
     size: tuple[Metres, Metres]
     """Length and width of the plan [m], which contains all objects."""
     objects: tuple[LayoutObject, ...] = ()
-    ways: tuple[Route, ...] = ()
-    drive: Drive | None = None
+    ways: tuple[Passage, ...] = ()
+    drive: PlannedDrive | None = None
     viewpoint: LayoutPose | None = None
 
     def title(self, row: int) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -161,6 +161,7 @@ def drawn_tree(
     clear: float,
     leaves: int,
     leaf: float,
+    form: Literal["spray", "blade"] = "spray",
 ) -> tuple[Size, kinds.PlantedTreeParams]:
     """Size and parameters of one tree from the stream, which advances by the draws of the tree.
 
@@ -169,12 +170,12 @@ def drawn_tree(
     height, radius = float(rng.uniform(*heights)), float(rng.uniform(*radii))
     trunk = 1.45 * 0.055 * height**0.55
     params = kinds.PlantedTreeParams(
-        trunk_radius_m=trunk, clear_trunk_m=clear, leaves=leaves, leaf_m=leaf, seed=place_of(rng)
+        trunk_radius_m=trunk, clear_trunk_m=clear, leaves=leaves, leaf_m=leaf, leaf_form=form, seed=place_of(rng)
     )
     if len(_drawn) >= 64:
         _drawn.clear()
     size = (2 * radius, 2 * radius, height)
-    _drawn[size, params] = tree(rng, height, radius, clear, leaves, leaf)
+    _drawn[size, params] = tree(rng, height, radius, clear, leaves, leaf, form == "blade")
     return size, params
 
 
@@ -186,7 +187,8 @@ def _planted(size: Size, params: kinds.PlantedTreeParams) -> tuple[KitPart, ...]
     if (size, params) in _drawn:
         return tuple(_drawn.pop((size, params)))
     rng = generator_at(params.seed, "world/planted-tree")
-    parts = tree(rng, height, length / 2, params.clear_trunk_m, params.leaves, params.leaf_m)
+    blades = params.leaf_form == "blade"
+    parts = tree(rng, height, length / 2, params.clear_trunk_m, params.leaves, params.leaf_m, blades)
     if width == length:
         return tuple(parts)
     return tuple(part._replace(mesh=part.mesh.scaled((1.0, width / length, 1.0))) for part in parts)

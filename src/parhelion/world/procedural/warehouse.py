@@ -18,7 +18,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.core.random import Stream
 from parhelion.world.procedural.kinds import PALLET_HEIGHT_M
-from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Route
+from parhelion.world.procedural.layout import Layout, LayoutObject, LayoutPose, Passage, PlannedDrive
 from parhelion.world.procedural.placing import number, pair
 
 # ---- Lines with rounded corners -------------------------------------------------------------------------------------
@@ -350,31 +350,33 @@ def _anchors(plan: Plan) -> list[LayoutObject]:
     return [_at("anchor", f"anchor-{k}", a, b, 5.3, 0.0, (0.1, 0.1, 0.16)) for k, (a, b) in enumerate(places)]
 
 
-def _ways(plan: Plan, doors: list[float]) -> tuple[Route, ...]:
+def _ways(plan: Plan, doors: list[float]) -> tuple[Passage, ...]:
     low, high = plan.aisles[0], plan.aisles[-1]
     ways = [
-        Route(name=f"aisle-{k}", points=((plan.west, y), (plan.east, y)), width_m=plan.aisle)
+        Passage(name=f"aisle-{k}", points=((plan.west, y), (plan.east, y)), width_m=plan.aisle)
         for k, y in enumerate(plan.aisles)
     ]
     if high > low:
         across = {"west": plan.west, "middle": plan.middle, "east": plan.east}
         ways += [
-            Route(name=f"cross-aisle-{name}", points=((x, low), (x, high)), width_m=plan.aisle)
+            Passage(name=f"cross-aisle-{name}", points=((x, low), (x, high)), width_m=plan.aisle)
             for name, x in across.items()
             if x is not None
         ]
     ways += [
-        Route(name=f"door-{k}", points=((plan.east, y), (plan.half[0] - 1.0, y)), width_m=DOOR_M[0])
+        Passage(name=f"door-{k}", points=((plan.east, y), (plan.half[0] - 1.0, y)), width_m=DOOR_M[0])
         for k, y in enumerate(doors)
     ]
     return tuple(ways)
 
 
-def _drive(plan: Plan) -> Drive:
+def _drive(plan: Plan) -> PlannedDrive:
     """Drive through all aisles in alternating directions; a single aisle from end to end."""
     corners = []
     for k, y in enumerate(plan.aisles):
         ends = [(plan.west, y), (plan.east, y)]
         corners += ends if k % 2 == 0 else ends[::-1]
     line = rounded(corners, min(1.2, 0.4 * plan.aisle))
-    return Drive(points=tuple((round(float(x), 3), round(float(y), 3)) for x, y in line), speed_m_s=1.5, height_m=1.5)
+    return PlannedDrive(
+        points=tuple((round(float(x), 3), round(float(y), 3)) for x, y in line), speed_m_s=1.5, height_m=1.5
+    )

@@ -154,7 +154,8 @@ def _parts(item: RoadObject, rng: np.random.Generator) -> list[KitPart] | None:
     if item.kind == "car":
         return car(str(rng.choice(list(CAR_SHAPES))), str(rng.choice(PAINTS)))
     if item.kind == "building" and min(length, width, height) > 0 and not item.corners:
-        return _house(length, width, height)
+        side = -np.sign(item.t) or 1.0  # towards the road
+        return _house(length, width, height, (1e3 * side * np.sin(item.heading), 1e3 * side * np.cos(item.heading)))
     if item.corners:
         return _outlined(item)
     if item.kind == "crosswalk":
@@ -189,8 +190,8 @@ _LOOKS = {
 }
 
 
-def _house(length: float, width: float, height: float) -> list[KitPart]:
-    """House with windows; below 12 m with a gabled roof."""
+def _house(length: float, width: float, height: float, street: tuple[float, float]) -> list[KitPart]:
+    """House with windows and a front door at the side of a point [m]; below 12 m with a gabled roof."""
     import shapely
 
     sides = (-length / 2, -width / 2, length / 2, width / 2)
@@ -198,7 +199,7 @@ def _house(length: float, width: float, height: float) -> list[KitPart]:
     if 3.5 < height < 12.0:
         tags |= {"roof:shape": "gabled", "roof:height": str(min(0.35 * min(length, width), height - 2.5))}
     outline = Feature("object", tags, shapely.box(*sides))
-    return building_parts(outline.shape, sheet_of(outline)[0], 0.0)
+    return building_parts(outline.shape, sheet_of(outline)[0], 0.0, street=shapely.Point(street))
 
 
 def _outlined(item: RoadObject) -> list[KitPart] | None:

@@ -15,7 +15,7 @@ import numpy as np
 from parhelion.core.pose import Floats
 from parhelion.world.kit.props import KitPart
 from parhelion.world.maps.palette import paving_of
-from parhelion.world.maps.plane import Ground, minus, surface, triangles, union
+from parhelion.world.maps.plane import MapGround, minus, surface, triangles, union
 from parhelion.world.mesh import Mesh
 from parhelion.world.roads.reader import Road, RoadMark, RoadNetwork, Section
 from parhelion.world.roads.shape import borders, lane_height, points, stations
@@ -290,7 +290,7 @@ def ground_part(made: Surfaces, taken: Any, margin_m: float, material: str) -> K
         return np.asarray((weight * fine[row, 2]).sum(axis=1) / weight.sum(axis=1) - 0.01)
 
     cell = None if is_level else (_CELL_M, _CELL_M)
-    mesh = surface(minus(extent, taken), Ground(height, cell), 0.0)
+    mesh = surface(minus(extent, taken), MapGround(height, cell), 0.0)
     return None if mesh is None else KitPart("ground", mesh, material, "terrain")
 
 

@@ -3,9 +3,10 @@
 Most grain is indirect light: light that the first surface receives from the sky and from other surfaces. It varies
 slowly along a surface, and its noise is independent between pixels. The built-in filter divides indirect light by the
 reflectance of the surface, so that textures stay sharp, averages the result over neighbouring pixels of the same
-surface, and multiplies by the reflectance again. Direct light, reflections in smooth surfaces, and edges are not
-filtered. Each of five passes doubles the distance of the eight neighbours. A neighbour counts less the more its normal
-differs, the farther it lies off the tangent plane, and the more its light differs relative to the noise of both.
+surface, and multiplies by the reflectance again. Behind panes, the surface is the first one that scatters. Direct
+light, reflections in smooth surfaces, and edges are not filtered. Each of five passes doubles the distance of the eight
+neighbours. A neighbour counts less the more its normal differs, the farther it lies off the tangent plane, and the more
+its light differs relative to the noise of both.
 
 Sources: H. Dammertz et al., "Edge-avoiding a-trous wavelet transform for fast global illumination filtering", High
 Performance Graphics 2010; C. Schied et al., "Spatiotemporal variance-guided filtering", High Performance Graphics 2017

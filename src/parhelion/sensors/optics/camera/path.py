@@ -74,8 +74,8 @@ class _Path:
     origin: Vectors
     direction: Vectors
     sees_sun: Bool
-    """True if the solar disc contributes when the path leaves the world. After a scattering surface it does not,
-    because the shadow ray has already counted it."""
+    """True from the lens and after a pane or mirror: luminous surfaces contribute, and the solar disc, unless a surface
+    has scattered the path before: its shadow ray has already counted the sun."""
     active: Bool
     share: list[Float]
     """Throughput of each band from here to the lens."""
@@ -126,14 +126,14 @@ class RenderDraws:
 
 @dataclass
 class _Sample:
-    """One sample of each pixel, as kernel variables."""
+    """One sample of each pixel, as kernel variables. Its surface is the first one that scatters, behind panes too."""
 
     direct: list[Float]
-    """Radiance of the first surface under sun and lamps, its reflections and what lies behind glass, and the sky."""
+    """Radiance of the surface under sun and lamps, reflections in panes and mirrors, and the sky."""
     indirect: list[Float]
-    """Radiance that the first surface scatters of light from the sky and from other surfaces."""
+    """Radiance that the surface scatters of light from the sky and from other surfaces."""
     reflected: list[Float]
-    """Diffuse reflectance of the first surface times the transmittance of the air; 0 without indirect light."""
+    """Diffuse reflectance of the surface times the transmittance of air and panes; 0 without indirect light."""
     normal: Vectors
     place: Vectors
     """Hit point relative to the lens [m]; 0 where there is no indirect light."""
@@ -160,7 +160,7 @@ def render(
     count = mi.Float(samples)
 
     def one(number: Int, *total: Float) -> Any:
-        sample = _sample(scene, cast, RenderDraws(keys, pixel, first + number), index, row, column)
+        sample = _sample(scene, cast, RenderDraws(keys, pixel, first + number), index, row, column, layered)
         if layered:
             values = [_squared(sample.direct), *sample.direct, _squared(sample.indirect), *sample.indirect]
             values += [*sample.reflected, *sample.normal, *sample.place, dr.squared_norm(sample.place)]
@@ -202,8 +202,10 @@ def _variance(square: Float, mean: list[Float], count: Float) -> Float:
     return dr.select((count > 1.5) & (excess > 0.0), excess / (count - 1.0), 0.0)
 
 
-def _sample(scene: RenderInputs, cast: SceneArrays, draws: RenderDraws, index: Int, row: Int, column: Int) -> _Sample:
-    """Radiance along one ray per pixel, for each band."""
+def _sample(
+    scene: RenderInputs, cast: SceneArrays, draws: RenderDraws, index: Int, row: Int, column: Int, layered: bool
+) -> _Sample:
+    """Radiance along one ray per pixel, for each band; without `layered`, light behind panes is not separated."""
     dr, mi = running_engine().dr, running_engine().mi
     ray = start_of_sample(scene.view, draws, row, column)
     bands = scene.surfaces.bands
@@ -213,24 +215,50 @@ def _sample(scene: RenderInputs, cast: SceneArrays, draws: RenderDraws, index: I
     path, mirrored, light, met, length = _step(
         scene, cast, draws, mi.UInt32(2), path, zero, ray.time, coherent=True, pixel=pixel, split=True
     )
-    more = _followed(scene, cast, draws, path, mirrored, ray.time) if scene.bounces else zero
-    # Light that smooth surfaces reflect and transmit is not filtered.
+    more, behind = zero, None
+    if scene.bounces:
+        more, behind = _followed(scene, cast, draws, path, mirrored, ray.time, layered and mirrored is not None)
     scatters = met.found if mirrored is None else met.found & ~mirrored.active
-    direct = [a + dr.select(scatters, 0.0, b) for a, b in zip(light, more, strict=True)]
-    indirect = [dr.select(scatters, b, 0.0) for b in more]
-    reflected = [dr.select(scatters, band["diffuse"], 0.0) for band in met.surface.bands]
+    zeros, origin = [mi.Float(0.0) for _ in range(bands)], mi.Vector3f(0.0)
+    second = _Behind(zeros, zeros, origin, ray.origin) if behind is None else behind
+    indirect = [dr.select(scatters, a, b) for a, b in zip(more, second.indirect, strict=True)]
+    direct = [a + (b - c) for a, b, c in zip(light, more, indirect, strict=True)]
+    own = [band["diffuse"] for band in met.surface.bands]
+    reflected = [dr.select(scatters, a, b) for a, b in zip(own, second.reflected, strict=True)]
     if scene.air is not None:
         passed, added = scene.air.along(ray, index, length)
         direct = [a * b + c for a, b, c in zip(direct, passed, added, strict=True)]
         indirect, reflected = ([a * b for a, b in zip(one, passed, strict=True)] for one in (indirect, reflected))
-    normal, place = (dr.select(scatters, one, 0.0) for one in (met.normal, met.place - ray.origin))
+    normal = dr.select(scatters, met.normal, second.normal)
+    place = dr.select(scatters, met.place, second.place) - ray.origin
     return _Sample(direct, indirect, reflected, normal, place)
 
 
+@dataclass
+class _Behind:
+    """First surface that scatters behind panes, as kernel variables; zeros where there is none."""
+
+    indirect: list[Float]
+    """Part of the light that this surface scatters of light from the sky and from other surfaces."""
+    reflected: list[Float]
+    """Its diffuse reflectance times the transmittance of the panes."""
+    normal: Vectors
+    place: Vectors
+
+
 def _followed(
-    scene: RenderInputs, cast: SceneArrays, draws: RenderDraws, path: _Path, mirrored: _Path | None, time: Float
-) -> list[Float]:
-    """Light along a path after its first surface, for each band; `mirrored` is followed when the first path ends."""
+    scene: RenderInputs,
+    cast: SceneArrays,
+    draws: RenderDraws,
+    path: _Path,
+    mirrored: _Path | None,
+    time: Float,
+    separate: bool,
+) -> tuple[list[Float], _Behind | None]:
+    """Light along a path after its first surface, for each band; `mirrored` is followed when the first path ends.
+
+    With `separate`, the surface behind the panes of the first path is returned, too.
+    """
     dr, mi = running_engine().dr, running_engine().mi
     bands, width = scene.surfaces.bands, 4 + scene.surfaces.bands
 
@@ -247,11 +275,19 @@ def _followed(
         return change, [dr.select(change, b, a) for a, b in zip(flat(one), flat(other), strict=True)]
 
     def step(draw: Int, level: Int, *state: Any) -> Any:
-        now, light = path_of(state), list(state[width : width + bands])
-        after, _, light, *_ = _step(scene, cast, draws, mi.UInt32(2) + draw * 3, now, light, time, coherent=False)
+        now, before = path_of(state), list(state[width : width + bands])
+        # Behind panes, the shadow rays of a surface that scattered the path have counted the sun.
+        sun = now.sees_sun & (level == 0)
+        after, _, light, met, _ = _step(
+            scene, cast, draws, mi.UInt32(2) + draw * 3, now, before, time, coherent=False, sun=sun
+        )
         if mirrored is None:
             after.active &= level < scene.bounces
             return draw + 1, level + 1, *flat(after), *light
+        seen: list[Any] = []
+        if separate:
+            mine, *found = state[2 * width + bands :]
+            seen = [mine, *surface_behind(found, mine, now, level, light, before, met, after)]
         # Panes and mirrors do not scatter; what lies behind them has as many bounces as without them.
         smooth = after.sees_sun & (draw < scene.bounces + _MOST_SMOOTH)
         after.active &= smooth | (level < scene.bounces)
@@ -259,7 +295,28 @@ def _followed(
         other = path_of(state[width + bands :])
         change, values = taken(after, other)
         other.active &= ~change
-        return draw + 1, dr.select(change, 0, level), *values, *light, *flat(other)
+        if separate:
+            seen[0] = seen[0] & ~change
+        return draw + 1, dr.select(change, 0, level), *values, *light, *flat(other), *seen
+
+    def surface_behind(
+        found: list[Any],
+        mine: Bool,
+        now: _Path,
+        level: Int,
+        light: list[Float],
+        before: list[Float],
+        met: _Met,
+        after: _Path,
+    ) -> list[Any]:
+        """Light after the first surface that scatters, and that surface, once it is met."""
+        deep = [
+            a + dr.select(mine & (level > 0), b - c, 0.0) for a, b, c in zip(found[:bands], light, before, strict=True)
+        ]
+        here = mine & now.active & met.found & (level == 0) & ~after.sees_sun
+        shown = [share * band["diffuse"] for share, band in zip(now.share, met.surface.bands, strict=True)]
+        new = [*shown, met.normal, met.place]
+        return [*deep, *(dr.select(here, a, b) for a, b in zip(new, found[bands:], strict=True))]
 
     start, rest = flat(path), []
     if mirrored is not None:
@@ -267,12 +324,19 @@ def _followed(
         change, start = taken(path, other)
         other.active = other.active & ~change
         rest = flat(other)
+        if separate:
+            nothing = [mi.Float(0.0) for _ in range(2 * bands)]
+            rest += [mi.Bool(True), *nothing, mi.Vector3f(0.0), mi.Point3f(path.origin)]
     zero = [mi.Float(0.0) for _ in range(bands)]
     # The first surface scatters before the first level, unless it is smooth.
     first = mi.UInt32(1) if mirrored is None else dr.select(start[2], mi.UInt32(0), mi.UInt32(1))
     state = (mi.UInt32(1), first, *start, *zero, *rest)
     done: State = dr.while_loop(state, lambda *s: s[5], step)
-    return list(done[2 + width : 2 + width + bands])
+    light = list(done[2 + width : 2 + width + bands])
+    if not separate:
+        return light, None
+    *found, normal, place = done[3 + 2 * width + bands :]
+    return light, _Behind(found[:bands], found[bands:], normal, place)
 
 
 def start_of_sample(view: View, draws: RenderDraws, row: Int, column: Int) -> Ray:
@@ -304,11 +368,13 @@ def _step(
     coherent: bool,
     pixel: tuple[Int, Int] | None = None,
     split: bool = False,
+    sun: Bool | None = None,
 ) -> tuple[_Path, _Path | None, list[Any], _Met, Any]:
     """Trace paths to the next surface: continued paths, accumulated light, the surface, and the distance to it [m].
 
     With `pixel` (row, column), the continued direction is guided. With `split`, smooth surfaces continue the path
-    twice: the second one is mirrored. It is None if the scene has no smooth surfaces.
+    twice: the second one is mirrored. It is None if the scene has no smooth surfaces. `sun` is the mask of the paths
+    that see the solar disc, by default `sees_sun`.
     """
     dr = running_engine().dr
     hit = trace_through(
@@ -324,7 +390,7 @@ def _step(
         coherent=coherent,
     )
     left = path.active & ~hit.found
-    sky = scene.sky.radiance(path.direction, with_sun=path.sees_sun)
+    sky = scene.sky.radiance(path.direction, with_sun=path.sees_sun if sun is None else sun)
     light = [a + dr.select(left, share * b, 0.0) for a, share, b in zip(light, path.share, sky, strict=True)]
     part = dr.select(hit.found, hit.part, 0)
     texture = None

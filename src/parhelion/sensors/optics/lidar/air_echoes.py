@@ -21,6 +21,7 @@ from parhelion.sensors.optics.air import FRONT_M, Air, DeviceField, GridDepth, r
 from parhelion.sensors.optics.beams import BeamAim, Beams, RangeCurve, curve_grid
 from parhelion.sensors.optics.lidar.config import LidarConfig
 from parhelion.sensors.optics.lidar.echoes import SCATTERER_BIT, Block, Echoes, EchoRows, ReturnEcho, echo_bits
+from parhelion.sensors.optics.lidar.fmcw import brightest_speckle, speckle
 from parhelion.weather.media import Medium
 from parhelion.weather.particles import Detectable, obscured, sample
 
@@ -240,14 +241,16 @@ def volume_echo(
     extinction_per_m: float,
     noise: tuple[float, float],
     field: DeviceField | None,
+    looks: int,
 ) -> VolumeEcho | None:
     """Tables for kernels; None if a medium of this density is never detected.
 
     `signal` [P_min] is that of the homogeneous medium at increasing ranges, attenuated by `extinction_per_m` (one way,
     all media together). `noise` holds the receiver's standard deviation and the variance that each unit of signal adds.
+    `looks` is the number of averaged speckle patterns, 0 without speckle.
     """
     least, receiver, limits = least_signal(*noise), config.receiver, config.range
-    strongest = max(receiver.channel_gain, default=1.0)
+    strongest = max(receiver.channel_gain, default=1.0) * brightest_speckle(looks)
     cell_m = 0.5 * (SPEED_OF_LIGHT_M_S * receiver.pulse_length_ns * 1e-9)
     # In heterogeneous fog, a dense bank behind thin air is attenuated less than in fog of mean density.
     dimmed = np.exp(-2.0 * extinction_per_m * range_m)
@@ -338,6 +341,8 @@ class Scatterers:
     falling: list[tuple[ParticleTables, DeviceField | None]]
     volumes: list[VolumeEcho]
     grids: list[GridEcho]
+    looks: int
+    """Speckle patterns that their echoes average; 0 without speckle."""
 
 
 @kernel_tree()
@@ -473,6 +478,11 @@ def _draw(
     engine = running_engine()
     dr, mi, beam = engine.dr, engine.mi, everyone.index
     aim, (shot, key) = beams.aim(engine, beam), beams.draws(engine, beam, keys)
+    if scatterers.looks:
+        own = speckle(key, shot, scatterers.looks, of_air=True)
+        if beams.looks:
+            own = own / speckle(key, shot, beams.looks)
+        aim = replace(aim, gain=cast("Float", own) if aim.gain is None else aim.gain * own)
     total: Int = UNSET
     counts: list[Int] = []
     row: Int = UNSET

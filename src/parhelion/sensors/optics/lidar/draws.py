@@ -27,7 +27,9 @@ WITHIN_STEP_DRAW = 9000
 DROPOUT_DRAW = 9100
 """Loss of a return that does not depend on its signal; one number per return."""
 SPECKLE_DRAW = 9200
-"""Speckle of a shot of a coherent lidar."""
+"""Speckle of the surfaces of a shot of a coherent lidar."""
+AIR_SPECKLE_DRAW = 9201
+"""Speckle of the air in front of them."""
 
 MOST_RETURNS = 8
 DRAWS_PER_MEDIUM = 500
@@ -47,7 +49,7 @@ def draw_ranges() -> dict[str, range]:
         "ambient": range(AMBIENT_DRAW, AMBIENT_DRAW + 1),
         "within step": range(WITHIN_STEP_DRAW, WITHIN_STEP_DRAW + 1),
         "dropout": range(DROPOUT_DRAW, DROPOUT_DRAW + MOST_RETURNS),
-        "speckle": range(SPECKLE_DRAW, SPECKLE_DRAW + 1),
+        "speckle": range(SPECKLE_DRAW, AIR_SPECKLE_DRAW + 1),
     }
     air = {one.name: range(one.draw, one.draw + DRAWS_PER_MEDIUM) for one in media.table().values()}
     return own | air

@@ -292,7 +292,7 @@ def aim(
     scan, shot, rows = engine.frozen(_aim)(
         shots, beams, sizes, engine.table(knots), rate, keys, jitter, varies_per_pulse, looks
     )
-    return Beams(count, scan, shot, rows, shots.has_gain or looks > 0)
+    return Beams(count, scan, shot, rows, shots.has_gain or looks > 0, looks)
 
 
 def _aim(

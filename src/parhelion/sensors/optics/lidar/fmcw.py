@@ -26,7 +26,7 @@ from parhelion.core.random import Stream, to_normal, to_unit, words
 from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
-from parhelion.sensors.optics.lidar.draws import SPECKLE_DRAW
+from parhelion.sensors.optics.lidar.draws import AIR_SPECKLE_DRAW, SPECKLE_DRAW
 
 if TYPE_CHECKING:
     from parhelion.sensors.optics.lidar.config import Fmcw, LidarConfig
@@ -93,18 +93,26 @@ MOST_LOOKS = 4
 """Largest number of averaged speckle patterns: one draw has four random words."""
 
 
-def speckle(keys: Keys, shot: Ints, looks: int) -> Reals:
+def speckle(keys: Keys, shot: Ints, looks: int, *, of_air: bool = False) -> Reals:
     """Factor of speckle on the power of shots: the mean of `looks` exponential variables, of mean 1.
 
     A rough surface returns light of random phase. One receiver mode collects one speckle, whose intensity is
-    exponential (J. W. Goodman, "Speckle phenomena in optics", 2007); independent patterns average.
+    exponential (J. W. Goodman, "Speckle phenomena in optics", 2007); independent patterns average. The air in front of
+    a surface has other scatterers, so its speckle is independent of the surface's.
     """
-    drawn = words(keys, shot, SPECKLE_DRAW)
+    drawn = words(keys, shot, AIR_SPECKLE_DRAW if of_air else SPECKLE_DRAW)
     xp = namespace(drawn[0])
     total = -xp.log(to_unit(drawn[0]))
     for word in drawn[1:looks]:
         total = total - xp.log(to_unit(word))
     return total * (1.0 / looks)
+
+
+def brightest_speckle(looks: int) -> float:
+    """Factor of speckle that one shot in 1000 exceeds; 1 without speckle."""
+    from scipy import special
+
+    return float(special.gammainccinv(looks, 1e-3) / looks) if looks else 1.0
 
 
 # ---- radial velocity ------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from parhelion.makers.scales import scale_called
 from parhelion.rays.device import engine
 from parhelion.rays.lock import locked
 from parhelion.rays.scene import NOTHING
-from parhelion.sensors.optics.air import Air
+from parhelion.sensors.optics.air import Air, two_way
 from parhelion.sensors.optics.beams import Beams
 from parhelion.sensors.optics.lidar.air_echoes import draw_scatterers
 from parhelion.sensors.optics.lidar.detection import Detector, Return, detect, echo_of, row_of
@@ -56,7 +56,7 @@ from parhelion.world.labels import SEMANTIC_KITTI
 
 
 @dataclass
-class Found:
+class FoundReturns:
     """Returns after weather, as NumPy arrays in order of shot and range."""
 
     xyz: NDArray[np.float32]
@@ -99,7 +99,7 @@ def earlier_weather(cloud: PointCloud) -> list[str]:
     return []
 
 
-def assembled(cloud: PointCloud, shots: RecordedShots, found: Found, lidar: Lidar) -> PointCloud:
+def assembled(cloud: PointCloud, shots: RecordedShots, found: FoundReturns, lidar: Lidar) -> PointCloud:
     """Cloud with attenuated, displaced and lost points, and with the points of the air.
 
     Every array is allocated once, with rows for the shots without a return at its end if the recording has such rows.
@@ -154,7 +154,7 @@ def assembled(cloud: PointCloud, shots: RecordedShots, found: Found, lidar: Lida
 
 
 def _coordinates(
-    cloud: PointCloud, shots: RecordedShots, found: Found, source: NDArray[np.int64], count: int
+    cloud: PointCloud, shots: RecordedShots, found: FoundReturns, source: NDArray[np.int64], count: int
 ) -> NDArray[Any]:
     """Coordinates of `count` rows: recorded points keep theirs to the last bit unless weather displaced them."""
     xyz = np.empty((count, 3), cloud.xyz.dtype)
@@ -172,7 +172,7 @@ def _coordinates(
 def _measured(
     name: str,
     values: NDArray[Any],
-    found: Found,
+    found: FoundReturns,
     source: NDArray[np.int64],
     added: NDArray[np.int64],
     cloud: PointCloud,
@@ -295,13 +295,13 @@ class _Launch:
         self.cloud, self.shots, self.reflectance = cloud, shots, reflectance
         self.direction, self.length = self._directions()
 
-    def run(self) -> Found:
+    def run(self) -> FoundReturns:
         """Attenuate the recorded echoes, draw those of the air, detect both."""
         dr, mi = self.engine.dr, self.engine.mi
         low, high = (self.engine.table(np.array([word], np.uint32)) for word in self.stream.key)
         key = low, high
         beams = self._beams(self._gains())
-        launch = self.tables.prepare(self.air, beams, 1, self.pose.xyz, keys=key, clear_per_m=0.0)
+        launch = self.tables.prepare(self.air, beams, 1, self.pose.xyz, keys=key)
         echoes = self._surfaces(beams, launch.air)
         beam = dr.arange(mi.UInt32, self.shots.count)
         blocks = echoes.blocks(self.engine, beam)
@@ -391,8 +391,8 @@ class _Launch:
         power = namespace(power).maximum(power, dr.opaque(mi.Float, least))
         self.clear = power
         dr.eval(power, range_m)
-        depth = air.depth(aim, range_m)
-        dimmed = power * dr.exp(-2.0 * depth)
+        # Clear air attenuated the recorded returns already.
+        dimmed = power * two_way(air, dr.opaque(mi.Float, self.constant.gamma_per_m), aim, range_m)
         # Unused rows of a shot with a return must not extend its reach, or particles would be drawn behind its surface.
         unused = dr.select(beam < dr.opaque(mi.UInt32, shots.points_shots), mi.Float(0.0), NO_ECHO)
         echo = ReturnEcho(
@@ -573,7 +573,7 @@ class _Launch:
             "same": same,
         }
 
-    def _collected(self, parts: list[dict[str, Any]]) -> Found:
+    def _collected(self, parts: list[dict[str, Any]]) -> FoundReturns:
         """Valid returns of all registers, in order of shot."""
         for part in parts:
             self.engine.dr.schedule(*part.values())
@@ -593,4 +593,4 @@ class _Launch:
         for axis, name in enumerate("xyz"):
             xyz[:, axis] = of(name)
         names = ("range_m", "power", "reflectivity", "intensity", "source", "origin", "remaining", "same")
-        return Found(xyz, shot=(chosen // len(parts)).astype(np.uint32), **{name: of(name) for name in names})
+        return FoundReturns(xyz, shot=(chosen // len(parts)).astype(np.uint32), **{name: of(name) for name in names})

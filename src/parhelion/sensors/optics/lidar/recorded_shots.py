@@ -154,8 +154,6 @@ def recorded_shots(cloud: PointCloud, lidar: Lidar, no_returns: str, reflectance
     x, y, z = np.ascontiguousarray(cloud.xyz.T)
     finite = np.isfinite(x) & np.isfinite(y) & np.isfinite(z) & ((x != 0.0) | (y != 0.0) | (z != 0.0))
     notes: list[str] = []
-    if lidar.config.fmcw is not None:
-        notes.append("the speckle of FMCW lidars is not taken into account: weather hides more points than shown")
     intensity, unit = _intensity(cloud, lidar, finite, notes, reflectance)
     step, power = _intensity_step(intensity, lidar, unit), _power(cloud, finite)
     known = reflectance_of(cloud, lidar) if intensity is None else None

@@ -38,6 +38,7 @@ from parhelion.sensors.optics.lidar.air_echoes import (
 from parhelion.sensors.optics.lidar.config import LidarConfig
 from parhelion.sensors.optics.lidar.draws import SHIFT_DRAW
 from parhelion.sensors.optics.lidar.emit import cross_section
+from parhelion.sensors.optics.lidar.fmcw import brightest_speckle
 from parhelion.sensors.optics.lidar.link_budget import SystemConstant, overlap_curve, overlap_share
 from parhelion.weather.air import AirComponent, AirContents
 from parhelion.weather.media import PulseLaw, ShiftLaw
@@ -100,7 +101,8 @@ class LidarWeather(DeviceOwned):
         self.noise_sigma, self.shot_noise = noise_sigma, 1.0 / photons if photons else 0.0
         # Echoes below the threshold may pass it with the receiver's noise, so they are drawn as well.
         self.floor = max(1.0 - 5.0 * float(np.hypot(noise_sigma, np.sqrt(self.shot_noise))), _LEAST_FLOOR)
-        self.floor /= max(config.receiver.channel_gain, default=1.0)
+        self.looks = config.fmcw.looks if config.fmcw is not None and noise_sigma > 0.0 else 0
+        self.floor /= max(config.receiver.channel_gain, default=1.0) * brightest_speckle(self.looks)
         self.overlap_curve = overlap_curve(engine, config.range.overlap)
         self.pulse_length_m = SPEED_OF_LIGHT_M_S * config.receiver.pulse_length_ns * 1e-9
         self._particles: dict[tuple[Any, ...], DrawnParticles | None] = {}
@@ -123,10 +125,9 @@ class LidarWeather(DeviceOwned):
         local_origin: NDArray[np.float64],
         *,
         keys: Keys,
-        clear_per_m: float | None = None,
     ) -> LaunchWeather:
-        """Weather of the beams of a launch; `clear_per_m` is the extinction of air without weather [1/m]."""
-        clear_air = self.constant.gamma_per_m if clear_per_m is None else clear_per_m
+        """Weather of the beams of a launch, in addition to clear air."""
+        clear_air = self.constant.gamma_per_m
         engine = self.engine
         number = engine.number
         uniform = clear_air
@@ -158,7 +159,7 @@ class LidarWeather(DeviceOwned):
         air.drawn += [DrawnDepth(number(kind.depth), number(1.0 / kind.farthest_m), field) for kind, field in falling]
         scatterers = None
         if falling or volumes or grids:
-            scatterers = Scatterers([(drops.tables, field) for drops, field in falling], volumes, grids)
+            scatterers = Scatterers([(drops.tables, field) for drops, field in falling], volumes, grids, self.looks)
         backscatter = contents.backscatter_per_m_sr
         signal = partial(self._volume_signal, backscatter, mean) if backscatter else None
         return LaunchWeather(air, scatterers, drawn, signal, self._displaced(contents))
@@ -270,7 +271,7 @@ class LidarWeather(DeviceOwned):
             grid, signal = self._volume_curve(backscatter, extinction)
             noise = self.noise_sigma, self.shot_noise
             self._volumes[key] = volume_echo(
-                self.engine, part.medium, self.config, grid, signal, extinction, noise, field
+                self.engine, part.medium, self.config, grid, signal, extinction, noise, field, self.looks
             )
         return self._volumes[key]
 

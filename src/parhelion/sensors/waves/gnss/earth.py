@@ -192,7 +192,7 @@ def at_frequency(delay_l1: ArrayLike, frequency_hz: ArrayLike) -> Floats:
 
 
 @dataclass(frozen=True)
-class Air:
+class AirAtHeight:
     """State of the air at one height; by default that of the standard atmosphere at the ellipsoid."""
 
     pressure_hpa: float = 1013.25
@@ -205,7 +205,7 @@ class Air:
     """Height above the ellipsoid at which these values hold [m]."""
 
     @classmethod
-    def of(cls, weather: Weather | None, height_m: float) -> Air:
+    def of(cls, weather: Weather | None, height_m: float) -> AirAtHeight:
         """Air of a world whose z = 0 is at a height [m]; values that the weather does not give are standard."""
         height = max(height_m, 0.0)
         humidity = getattr(weather, "humidity_percent", None)
@@ -218,7 +218,7 @@ class Air:
         )
 
 
-STANDARD_AIR = Air()
+STANDARD_AIR = AirAtHeight()
 
 
 def _pressure_ratio(height_m: ArrayLike) -> Floats:
@@ -226,7 +226,7 @@ def _pressure_ratio(height_m: ArrayLike) -> Floats:
     return np.asarray((1.0 - 2.2557e-5 * _array(height_m)) ** 5.2568)
 
 
-def zenith_delays(latitude: ArrayLike, height_m: ArrayLike, air: Air = STANDARD_AIR) -> tuple[Floats, Floats]:
+def zenith_delays(latitude: ArrayLike, height_m: ArrayLike, air: AirAtHeight = STANDARD_AIR) -> tuple[Floats, Floats]:
     """Hydrostatic and wet delay at the zenith [m] by Saastamoinen 1972, below 10 km; by default in standard air."""
     height = np.maximum(_array(height_m), 0.0)
     pressure = air.pressure_hpa * _pressure_ratio(height) / _pressure_ratio(air.height_m)
@@ -246,7 +246,7 @@ def saastamoinen(
     latitude: ArrayLike, height_m: ArrayLike, elevation: ArrayLike, humidity: float = DEFAULT_HUMIDITY
 ) -> Floats:
     """Total troposphere delay [m] with the mapping 1 / sin, the correction in receivers. Elevations above 0."""
-    dry, wet = zenith_delays(latitude, height_m, Air(humidity=humidity))
+    dry, wet = zenith_delays(latitude, height_m, AirAtHeight(humidity=humidity))
     return np.asarray((dry + wet) / np.sin(_array(elevation)))
 
 

@@ -23,7 +23,7 @@ from parhelion.sensors.base import StreamSensor
 from parhelion.sensors.kinds import presets
 from parhelion.sensors.sheets import load_sheet
 from parhelion.sensors.waves.gnss.config import GnssConfig
-from parhelion.sensors.waves.gnss.earth import Air, Place, geodetic
+from parhelion.sensors.waves.gnss.earth import AirAtHeight, Place, geodetic
 from parhelion.sensors.waves.gnss.fix import Fix, fixes
 from parhelion.sensors.waves.gnss.observe import Observed, Sky, geometry, observe
 from parhelion.sensors.waves.gnss.paths import find_paths
@@ -249,7 +249,7 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
                 noise=self.noise,
                 diffraction=self.diffraction,
                 skyline=skyline_of(world, self.visibility_keys) if self.skyline else None,
-                weather=Air.of(world.weather, sky.place.altitude_m),
+                weather=AirAtHeight.of(world.weather, sky.place.altitude_m),
                 jammed_db=self._jammed_db(state.xyz, times),
             )
             rules = self.config.fix

@@ -18,7 +18,7 @@ from parhelion.core.pose import Floats
 from parhelion.core.random import Stream, to_unit
 from parhelion.sensors.waves.gnss import earth
 from parhelion.sensors.waves.gnss.config import GnssConfig
-from parhelion.sensors.waves.gnss.earth import EARTH_RATE_RAD_S, STANDARD_AIR, Air, Local, Place
+from parhelion.sensors.waves.gnss.earth import EARTH_RATE_RAD_S, STANDARD_AIR, AirAtHeight, Local, Place
 from parhelion.sensors.waves.gnss.paths import WAVELENGTH_M, SkyVisibility, find_paths
 from parhelion.sensors.waves.gnss.reception import TrackedSignals, code_sigma, phase_sigma, rate_sigma, receive
 from parhelion.sensors.waves.gnss.satellites import BandOfSatellites, Ephemerides, SatelliteStates, band_of, states
@@ -142,7 +142,7 @@ def slow_each(seed: int, name: str, times: Floats, count: int) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Errors:
+class RangeErrors:
     """Slow errors of the ranges, common to both bands."""
 
     space_m: Floats
@@ -157,19 +157,19 @@ class Errors:
     """Drift of the receiver clock [s/s], shape (n,)."""
 
 
-def errors(config: GnssConfig, seed: int, name: str, times: Floats, count: int, noise: bool) -> Errors:
+def errors(config: GnssConfig, seed: int, name: str, times: Floats, count: int, noise: bool) -> RangeErrors:
     """Draw the slow errors of one receiver and one power-up."""
     n = len(times)
     if not noise:
         none = np.zeros((n, 1))
-        return Errors(np.zeros((n, count)), none, none, np.zeros(n), np.zeros(n))
+        return RangeErrors(np.zeros((n, count)), none, none, np.zeros(n), np.zeros(n))
     budget = config.budget
     air = slow(seed, f"{name}/air", times)
     space = budget.signal_in_space_m * slow_each(seed, f"{name}/space", times, count)
     own = normals(Stream(seed, f"{name}/clock"), np.zeros(1, dtype=np.int64))[0]
     drift = budget.clock_drift * own[0]
     bias = np.mod(JUMP_S * own[1] + drift * times + JUMP_S / 2.0, JUMP_S) - JUMP_S / 2.0
-    return Errors(
+    return RangeErrors(
         space, budget.ionosphere_share * air[:, :1], budget.wet_zenith_m * air[:, 1:2], bias, np.full(n, drift)
     )
 
@@ -187,7 +187,7 @@ class Observed:
     """Tracked signals of the first band."""
     bands: list[Ranges]
     """Measurements per band."""
-    errors: Errors
+    errors: RangeErrors
     """Slow errors that the ranges contain."""
     seconds: Floats
     """Time shown by the receiver clock [s of the week], shape (n,)."""
@@ -209,7 +209,7 @@ def observe(
     noise: bool,
     diffraction: bool = False,
     skyline: Skyline | None = None,
-    weather: Air = STANDARD_AIR,
+    weather: AirAtHeight = STANDARD_AIR,
     jammed_db: Floats | None = None,
 ) -> Observed:
     """Measure at positions `xyz` (n, 3) [m], with velocities (n, 3) and orientations (n, 4) in the world frame.
@@ -254,14 +254,14 @@ def _ranges(
     seen: Geometry,
     tracked: TrackedSignals,
     signals: BandOfSatellites,
-    slow_errors: Errors,
+    slow_errors: RangeErrors,
     velocity: Floats,
     seconds: Floats,
     numbers: NDArray[np.int64],
     seed: int,
     name: str,
     noise: bool,
-    weather: Air,
+    weather: AirAtHeight,
 ) -> Ranges:
     n, s = seen.range_m.shape
     loops, c = config.loops, SPEED_OF_LIGHT_M_S
@@ -298,7 +298,7 @@ def _plain_nan(values: Floats) -> Floats:
 
 
 def delays(
-    sky: Sky, seen: Geometry, seconds: Floats, slow_errors: Errors, weather: Air = STANDARD_AIR
+    sky: Sky, seen: Geometry, seconds: Floats, slow_errors: RangeErrors, weather: AirAtHeight = STANDARD_AIR
 ) -> tuple[Floats, Floats]:
     """True delays of ionosphere (on L1) and troposphere [m], shape (n, s)."""
     local = seen.local

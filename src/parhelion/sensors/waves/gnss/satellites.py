@@ -390,7 +390,7 @@ def _ephemerides(slots: list[Slot], began: GpsTime, epoch: GpsTime) -> Ephemerid
 
 
 @dataclass(frozen=True)
-class Signal:
+class OpenSignal:
     """One open signal of one system."""
 
     frequency_hz: float
@@ -403,23 +403,23 @@ class Signal:
     """Channel spacing of GLONASS [Hz]."""
 
 
-SIGNALS: dict[str, dict[str, Signal]] = {
+SIGNALS: dict[str, dict[str, OpenSignal]] = {
     "L1": {
-        "G": Signal(1_575.42e6, 1.023e6, False, "1C"),
-        "E": Signal(1_575.42e6, 1.023e6, True, "1C"),
-        "C": Signal(1_575.42e6, 1.023e6, True, "1P"),
-        "R": Signal(1_602.0e6, 0.511e6, False, "1C", 562.5e3),
+        "G": OpenSignal(1_575.42e6, 1.023e6, False, "1C"),
+        "E": OpenSignal(1_575.42e6, 1.023e6, True, "1C"),
+        "C": OpenSignal(1_575.42e6, 1.023e6, True, "1P"),
+        "R": OpenSignal(1_602.0e6, 0.511e6, False, "1C", 562.5e3),
     },
     "L2": {
-        "G": Signal(1_227.60e6, 1.023e6, False, "2L"),
-        "E": Signal(1_207.14e6, 10.23e6, False, "7Q"),
-        "C": Signal(1_207.14e6, 10.23e6, False, "7D"),
-        "R": Signal(1_246.0e6, 0.511e6, False, "2C", 437.5e3),
+        "G": OpenSignal(1_227.60e6, 1.023e6, False, "2L"),
+        "E": OpenSignal(1_207.14e6, 10.23e6, False, "7Q"),
+        "C": OpenSignal(1_207.14e6, 10.23e6, False, "7D"),
+        "R": OpenSignal(1_246.0e6, 0.511e6, False, "2C", 437.5e3),
     },
     "L5": {
-        "G": Signal(1_176.45e6, 10.23e6, False, "5Q"),
-        "E": Signal(1_176.45e6, 10.23e6, False, "5Q"),
-        "C": Signal(1_176.45e6, 10.23e6, False, "5P"),
+        "G": OpenSignal(1_176.45e6, 10.23e6, False, "5Q"),
+        "E": OpenSignal(1_176.45e6, 10.23e6, False, "5Q"),
+        "C": OpenSignal(1_176.45e6, 10.23e6, False, "5P"),
     },
 }
 """Signals by band and system: IS-GPS-200 and 705, Galileo OS SIS ICD, BeiDou B1C, B2a and B2b ICDs, GLONASS ICD 5.1.

@@ -20,7 +20,7 @@ from parhelion.core.streams import ABSENT, BLOCKED, DIRECT, REFLECTED
 from parhelion.rays.records import Rays
 from parhelion.sensors.waves.gnss import earth
 from parhelion.sensors.waves.gnss.config import FixConfig, GnssConfig
-from parhelion.sensors.waves.gnss.observe import Errors, Observed, Ranges, Sky, geometry, range_rate
+from parhelion.sensors.waves.gnss.observe import Observed, RangeErrors, Ranges, Sky, geometry, range_rate
 from parhelion.sensors.waves.gnss.paths import FAR_M, find_paths
 from parhelion.sensors.waves.gnss.reception import TrackedSignals
 from parhelion.sensors.waves.gnss.satellites import band_of
@@ -87,7 +87,7 @@ def observe_by_vane_rules(
     status = np.where(sight.clear, DIRECT, np.where(np.isfinite(got), REFLECTED, BLOCKED))
     status = np.where(above, status, ABSENT)
     tracked = TrackedSignals(level, got, got, seen.toward, status)
-    none = Errors(np.zeros(above.shape), nothing[:, None], nothing[:, None], nothing, nothing)
+    none = RangeErrors(np.zeros(above.shape), nothing[:, None], nothing[:, None], nothing, nothing)
     return Observed(seen, sight, tracked, bands, none, seconds), FIX
 
 

@@ -53,7 +53,7 @@ class WindowMixing:
 
 @kernel_tree(fixed=("looks", "noise", "speeds", "elevations", "azimuths"))
 @dataclass
-class Receiver:
+class CubeShape:
     """Cube shape and clutter for the last step."""
 
     looks: int
@@ -90,7 +90,7 @@ def apply_window(window: WindowMixing, index: Any, real: Any, imaginary: Any) ->
     return x, y
 
 
-def add_look(cube: Receiver, index: Any, real: Any, imaginary: Any, noise: tuple[Any, Any], so_far: Any) -> Any:
+def add_look(cube: CubeShape, index: Any, real: Any, imaginary: Any, noise: tuple[Any, Any], so_far: Any) -> Any:
     """Add the power of every cell and its noise to the mean over all looks."""
     dr, mi = running_engine().dr, running_engine().mi
     beams = cube.elevations * cube.azimuths
@@ -108,7 +108,7 @@ def add_look(cube: Receiver, index: Any, real: Any, imaginary: Any, noise: tuple
     return power
 
 
-class Noise:
+class CubeNoise:
     """Noise generator of one radar."""
 
     def __init__(self, engine: Engine, axes: Axes, looks: int) -> None:
@@ -138,7 +138,7 @@ class Noise:
     ) -> Any:
         """Power of every cell of a signal including noise, as the mean over its looks."""
         engine = self.engine
-        cube = Receiver(self.looks, noise, *self.shape[1:], self._ranges, clutter, spread, phase)
+        cube = CubeShape(self.looks, noise, *self.shape[1:], self._ranges, clutter, spread, phase)
         index = engine.counting(int(np.prod(self.shape)))
         power = engine.number(0.0)
         for look in range(self.looks):
