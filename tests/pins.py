@@ -52,6 +52,12 @@ def fingerprint(values: Any) -> list[float]:
     return [float(len(place)), float(known @ np.cos(place + 1.0)), float(known @ np.sin(0.7 * (place + 1.0)))]
 
 
+def even(values: Any) -> Any:
+    """Signed logarithms of values, so that a change of a small one shows beside large ones."""
+    flat = np.ravel(np.asarray(values, np.float64))
+    return np.sign(flat) * np.log1p(1e9 * np.abs(flat))
+
+
 def check(name: str, rel: float = 1e-6, **values: Any) -> None:
     """Compare arrays or numbers with those recorded under a name, on the CPU."""
     if engine().device != "cpu":

@@ -94,6 +94,7 @@ _HOME = {
     "UwbData": "core.streams",
     "VelocityCommand": "motion.vehicles.base",
     "Waveform": "core.clouds",
+    "FlightLines": "motion.flight_lines",
     "Waypoints": "core.trajectory",
     "Weather": "weather.weather",
     "Window": "sensors.optics.window",
@@ -162,6 +163,7 @@ if TYPE_CHECKING:
     from parhelion.live.client import connect as connect
     from parhelion.makers import Maker as Maker
     from parhelion.makers import register_maker as register_maker
+    from parhelion.motion.flight_lines import FlightLines as FlightLines
     from parhelion.motion.recorded import RecordedMotion as RecordedMotion
     from parhelion.motion.spline import SplineMotion as SplineMotion
     from parhelion.motion.time_law import MotionLimits as MotionLimits

@@ -22,6 +22,7 @@ SEEN = {
     "city-loop": {"car", "road", "building"},
     "harbour": {"vessel", "quay", "bridge", "person"},
     "westhafen": {"quay", "building", "vegetation"},
+    "lake-survey": {"water", "terrain"},
 }
 """Labels that the first scan of each example must contain, possibly among others."""
 

@@ -243,7 +243,9 @@ def whole_file(case: Case, folder: Path) -> bytes:
 
 
 @every_case
-@settings(max_examples=60, deadline=2000, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=2000, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(data=st.data())
 def test_damaged_files_never_raise_anything_else(case: Case, tmp_path: Path, data: st.DataObject) -> None:
     damaged = bytearray(whole_file(case, tmp_path))

@@ -26,7 +26,7 @@ from parhelion.makers import Maker, codecs, maker_called
 from parhelion.makers.scales import scale_called
 
 SOURCE = Path(ph.__file__).parent
-OWN = ("velodyne", "ouster", "hesai", "robosense", "livox", "sick", "hokuyo", "slamtec", "aeva")
+OWN = ("velodyne", "ouster", "hesai", "robosense", "livox", "sick", "hokuyo", "slamtec", "aeva", "leica", "riegl")
 RUN = {
     "duration_s": 0.11,
     "step_s": 0.05,

@@ -237,7 +237,9 @@ def places(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [here, *(place for key, entry in inside for place in places(entry, (*here, key)))]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(
     place=st.sampled_from(places(DRIVE)[1:]),
     value=st.sampled_from(

@@ -285,7 +285,9 @@ LIVES = ("objects", "actors", "people", "traffic", "pedestrians", "machines", "s
 ODD = [None, True, -1, 0, 1e30, float("nan"), "", "x", [], {}, [[1]], {"a": 1}, "../x", "door", 2**70, [0, 0, 0], "\0"]
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(
     place=st.sampled_from([place for place in places(LIVING) if place and place[0] in (*LIVES, "vehicles", "sensors")]),
     action=st.sampled_from(["set", "drop", "rename"]),

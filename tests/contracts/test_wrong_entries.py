@@ -81,7 +81,7 @@ WRONG = [
     # names
     ("scenario", "outputs", "[{kind: rosbag}]",
      "outputs[0].kind: expected 'bag', 'pcap', 'kitti-odometry', 'kitti-object', 'semantic-kitti', 'nuscenes', "
-     "'coco-panoptic' or 'foxglove', got 'rosbag'; did you mean 'bag'?"),
+     "'coco-panoptic', 'foxglove' or 'las', got 'rosbag'; did you mean 'bag'?"),
     ("scenario", "sensors.0.type", "laser",
      "sensors[0].type: must be one of lidar, camera, radar, echo, imu, odometry, barometer, magnetometer, gnss, uwb "
      "(did you mean 'lidar'?), got 'laser'"),
@@ -111,7 +111,7 @@ WRONG = [
      "sensors: is required (a non-empty list of mappings {name: ..., type: ..., model: ...})"),
     ("lidar", "range.max_m", MISSING, "range.max_m: is required (a number above 0 and up to 1e9 m)"),
     ("lidar", "pattern.kind", MISSING,
-     "pattern.kind: is required ('spinning', 'raster', 'rosette', 'non-repetitive' or 'table')"),
+     "pattern.kind: is required ('spinning', 'raster', 'rosette', 'non-repetitive', 'swath' or 'table')"),
     ("study", "scenario", MISSING, "scenario: is required (text or a mapping)"),
     # numbers, units and lists
     ("scenario", "duration_s", "10 s",
@@ -235,7 +235,9 @@ def places(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 PLACES = [(kind, place) for kind in FILES for place in places(fields_of(kind))]
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(at=st.sampled_from(PLACES), value=ANYTHING)
 def test_no_message_has_words_of_a_library(at: tuple[str, tuple[Any, ...]], value: Any, tmp_path: Path) -> None:
     kind, place = at

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -203,6 +204,30 @@ def test_pictures_through_the_window() -> None:
     # The picture shows 23 mm of the window with patches 15 mm apart, so four windows vary by about 0.1.
     assert 1.0 - mud == pytest.approx(0.2, abs=0.2)
     assert (picture({"mud": 0.2, "seed": 1}) / clean).min() < 0.01
+
+
+@pytest.mark.slow
+def test_the_truth_of_the_window_is_what_the_picture_lost(tmp_path: Path) -> None:
+    """On an even wall, a picture without glare is the clean one times the truth; files and formats hold the truth."""
+    clean = picture(None)
+    window = {"mud": 0.2, "seed": 1}
+    camera = ph.Camera("generic/vga", width=160, samples=4, truth=("window", "label"), picture=False, window=window)
+    world = ph.World()
+    world.add(ph.shapes.box(0.2, 40, 40), material="lambert-50", label="wall", pose=ph.Pose(xyz=(9, 0, 0)))
+    image = camera.shoot(world, pose=ph.Pose(), seed=2)
+    assert image.window.dtype == np.float32
+    lost = picture(window) / clean
+    np.testing.assert_allclose(image.window, lost, atol=0.02)
+    assert image.window.min() < 0.01
+    assert image.window.max() == pytest.approx(1.0, abs=1e-6)
+    for name in ("image.npz", "image.exr"):
+        image.save(tmp_path / name)
+        np.testing.assert_array_equal(ph.Image.load(tmp_path / name).window, image.window)
+    wet = ph.Camera("generic/vga", width=160, truth=("window",), picture=False, window={"drops": 0.3})
+    share = 1.0 - np.mean([wet.shoot(world, pose=ph.Pose(), seed=seed).window.mean() for seed in range(2)])
+    assert share == pytest.approx(0.3, abs=0.15)
+    free = ph.Camera("generic/vga", width=160, truth=("window",), picture=False).shoot(world, pose=ph.Pose())
+    assert np.all(free.window == 1.0)
 
 
 def test_number_of_drops_in_a_picture() -> None:

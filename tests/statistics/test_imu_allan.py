@@ -21,6 +21,7 @@ from parhelion.core.noise import GAUSS_MARKOV_PEAK, gauss_markov
 from parhelion.core.pose import Floats
 from parhelion.motion.state import BodyState
 from parhelion.sensors.body.imu import Imu, ImuConfig
+from pins import check
 
 G = 9.80665
 DEG = np.pi / 180.0
@@ -109,6 +110,60 @@ def test_bad_input() -> None:
         fit_allan([1.0, 2.0], [1.0, 2.0])
     with pytest.raises(ConfigError, match="finite and above 0"):
         fit_allan([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 0.0, 1.0])
+
+
+def test_times_and_limits_of_the_estimator() -> None:
+    """By default 20 spans per decade up to a tenth of the record; given ones up to half of it."""
+    values = np.random.default_rng(2).normal(size=300)
+    tau, _ = allan_deviation(values, 2.0)
+    spans = np.unique(np.rint(np.geomspace(1.0, 30.0, 30)))
+    assert tau.tolist() == (spans / 2.0).tolist()
+    assert allan_deviation(values[:3], 1.0)[0].tolist() == [1.0]
+    for n, last in ((9, 4), (10, 4), (11, 5)):
+        assert allan_deviation(values[:n], 1.0, [float(last)])[0].tolist() == [last]
+        with pytest.raises(ConfigError, match="tau_s: must be from 1 to"):
+            allan_deviation(values[:n], 1.0, [last + 1.0])
+    with pytest.raises(ConfigError, match="tau_s: must be from"):
+        allan_deviation(values, 1.0, [0.4])
+    for wrong in (3.0, [1.0, np.nan], [[1.0, 2.0]]):
+        with pytest.raises(ConfigError, match="tau_s: must be a list of finite numbers"):
+            allan_deviation(values, 1.0, wrong)
+    for wrong in (values[:2], 5.0, np.ones((3, 3, 3))):
+        with pytest.raises(ConfigError, match="at least 3 finite samples"):
+            allan_deviation(wrong, 1.0)
+    for rate in (-1.0, np.inf):
+        with pytest.raises(ConfigError, match="rate_hz: must be above 0"):
+            allan_deviation(values, rate)
+
+
+def test_fits_of_noisy_curves() -> None:
+    """No parameter can be changed by 1 % for a better fit; four points are enough, and both curves must be positive."""
+    tau = np.geomspace(0.01, 1000.0, 40)
+    rough = AllanFit(0.003, 0.0005, 80.0).deviation(tau) * np.exp(np.random.default_rng(3).normal(0.0, 0.2, 40))
+    found, four = fit_allan(tau, rough), fit_allan(tau[::13], rough[::13])
+    assert four.white_noise == pytest.approx(found.white_noise, rel=1.0)
+
+    def cost(factors: tuple[float, ...]) -> float:
+        values = (found.white_noise, found.bias_instability, found.correlation_time_s)
+        fit = AllanFit(*(value * factor for value, factor in zip(values, factors, strict=True)))
+        return float(np.sum(np.log(fit.deviation(tau) / rough) ** 2 / tau))
+
+    for factor in (0.99, 1.01):
+        others = [cost((factor, 1.0, 1.0)), cost((1.0, factor, 1.0)), cost((1.0, 1.0, factor))]
+        assert cost((1.0, 1.0, 1.0)) < 1.00001 * min(others)
+    check("calibrate/allan", rel=1e-6, walk=gauss_markov_allan(np.geomspace(1e-3, 1e3, 25), 2.0, 3.0))
+    with pytest.raises(ConfigError, match="at least four pairs"):
+        fit_allan(tau[:3], rough[:3])
+    with pytest.raises(ConfigError, match="at least four pairs"):
+        fit_allan(tau[:5], rough[:4])
+    with pytest.raises(ConfigError, match="at least four pairs"):
+        fit_allan(tau[:, None], rough[:, None])
+    for wrong in (-1.0, np.nan, np.inf):
+        for place in (0, 1):
+            pair = [tau[:5].copy(), rough[:5].copy()]
+            pair[place][2] = wrong
+            with pytest.raises(ConfigError, match="finite and above 0"):
+                fit_allan(*pair)
 
 
 # ---- the bias walk -------------------------------------------------------------------------------------------------

@@ -68,7 +68,10 @@ FIELDS: Mapping[str, FieldSpec] = MappingProxyType(
 )
 
 # Values of the `origin` field.
-ORIGINS = ("surface", "rain", "fog", "snow", "dust", "multipath", "noise", "spray", "window", "smoke", "interference")
+ORIGINS = (
+    "surface", "rain", "fog", "snow", "dust", "multipath", "noise", "spray", "window", "smoke", "interference",
+    "sunlight",
+)  # fmt: skip
 _further_origins: dict[int, str] = {}
 
 

@@ -17,7 +17,7 @@ from parhelion.core.records import Record, column, scalar
 LENS_MODELS = ("plumb_bob", "rational_polynomial", "equidistant")
 """Lens models by ROS name: Brown-Conrady with 5 and with 8 coefficients, and the Kannala-Brandt fisheye with 4."""
 
-TRUTH = ("depth", "measured_depth", "normal", "label", "instance", "mobility", "flow")
+TRUTH = ("depth", "measured_depth", "normal", "label", "instance", "mobility", "flow", "window")
 """Ground-truth and depth arrays of an image; each is None unless it was requested."""
 
 MOBILITY = {0: "none", 1: "static", 2: "movable", 3: "moving"}
@@ -142,6 +142,8 @@ class Image(Record):
     """Plain values stored with the image: sensor, seed, exposure, ..."""
     mobility: NDArray[np.uint8] | None = field(default=None, metadata=column("", "", "h", "w", dtype="uint8"))
     """Mobility of the visible object, a code of MOBILITY, shape (h, w)."""
+    window: NDArray[np.float32] | None = field(default=None, metadata=column("1", "", "h", "w", dtype="float32"))
+    """Share of the light that dirt on the window lets through undeflected, 1 where it is clean, shape (h, w)."""
 
     def __post_init__(self) -> None:
         colour = np.asarray(self.colour).view()

@@ -94,7 +94,10 @@ _OWN = {
     "hesai": "parhelion.makers.hesai:MAKER",
     "robosense": "parhelion.makers.robosense:MAKER",
     "livox": "parhelion.makers.livox:MAKER",
-    **{name: f"parhelion.makers.others:{name.upper()}" for name in ("sick", "hokuyo", "slamtec", "aeva")},
+    **{
+        name: f"parhelion.makers.others:{name.upper()}"
+        for name in ("sick", "hokuyo", "slamtec", "aeva", "leica", "riegl")
+    },
 }
 _registered: dict[str, Maker] = {}
 

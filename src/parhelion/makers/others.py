@@ -18,3 +18,5 @@ AEVA = Maker(
     ros=RosDriver("/aeva/pointcloud", "aeva", XYZVIRT),
     no_codec="the packets of Aeva are not public; its library delivers points",
 )
+LEICA = Maker("leica", "Leica", no_codec="airborne scanners of Leica record to files of their own; write LAS instead")
+RIEGL = Maker("riegl", "RIEGL", no_codec="airborne scanners of RIEGL record to files of their own; write LAS instead")

@@ -87,7 +87,7 @@ def write_gnss(data: GnssData, file: Path) -> list[str]:
 
 # ---- cameras: the picture, and one folder per ground-truth array ----------------------------------------------------
 # front/images/000000.png     picture
-# front/depth/000000.png      and measured_depth, normal, label, instance, mobility, flow (parhelion.io.images.truth)
+# front/depth/000000.png      and measured_depth, normal, label, instance, mobility, flow, window (parhelion.io.images)
 # front/right/000000.png      second lens of a stereo pair
 # front/info/000000.json      time, pose, lens, bands, names, objects, and the colour of each instance
 #
@@ -104,6 +104,7 @@ TRUTH: dict[str, Callable[[Any], NDArray[Any]]] = {
     "label": lambda label: label,
     "instance": truth.instance_colours,
     "mobility": lambda mobility: mobility,
+    "window": truth.window_pixels,
     "flow": truth.flow_pixels,
 }
 """Functions that convert ground-truth arrays to the pixels of a PNG file, by name of the folder."""

@@ -14,7 +14,7 @@ from parhelion.core.errors import ParhelionError
 from parhelion.io.ros.bag import BagWriter
 from parhelion.io.ros.messages import Message
 from parhelion.outputs.ros.feed import RosFeed
-from parhelion.scenario.schema import BagOutput, DatasetOutput, FoxgloveOutput, OutputEntry, PcapOutput
+from parhelion.scenario.schema import BagOutput, DatasetOutput, FoxgloveOutput, LasOutput, OutputEntry, PcapOutput
 from parhelion.sensors.sheets import YAML_SUFFIXES
 
 if TYPE_CHECKING:
@@ -101,6 +101,10 @@ def _sink(entry: OutputEntry, scenario: Scenario, folder: Path) -> Sink:
         from parhelion.outputs.foxglove.feed import FoxgloveSink
 
         return FoxgloveSink(scenario, folder, entry.images)
+    if isinstance(entry, LasOutput):
+        from parhelion.outputs.survey import SurveySink
+
+        return SurveySink(scenario, folder, waveforms=entry.waveforms, epoch_s=entry.epoch_s, index=entry.water_index)
     assert isinstance(entry, DatasetOutput)
     from parhelion.outputs.datasets import dataset_sink
 

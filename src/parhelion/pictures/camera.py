@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from parhelion.core.errors import ConfigError
 from parhelion.core.image import Image
 from parhelion.io.images.plain import red_green_blue
-from parhelion.io.images.truth import instance_colours
+from parhelion.io.images.truth import instance_colours, window_pixels
 from parhelion.pictures.style import (
     INK,
     INTENSITY_COLOURS,
@@ -151,6 +151,8 @@ def thumbnail(image: Image, width: int) -> Image:
         normal=thinned(image.normal),
         label=thinned(image.label),
         instance=thinned(image.instance),
+        mobility=thinned(image.mobility),
+        window=thinned(image.window),
         measured_depth=thinned(image.measured_depth),
     )
 
@@ -183,6 +185,8 @@ def image_panels(image: Image) -> list[tuple[str, Pixels]]:
         found.append(("labels", label_colours_of(image.label, image.names.get("label", {}))))
     if image.instance is not None:
         found.append(("instances", instance_colours(image.instance)))
+    if image.window is not None:
+        found.append(("window", np.repeat(window_pixels(image.window)[..., None], 3, axis=2)))
     return found
 
 

@@ -19,6 +19,7 @@ from parhelion.core.history import History
 from parhelion.core.pose import Floats, Pose, quat_multiply, quat_rotate
 from parhelion.core.trajectory import Trajectory
 from parhelion.motion.drivers import DrivenMotion, Follower, follow
+from parhelion.motion.flight_lines import FlightLines
 from parhelion.motion.recorded import RecordedMotion
 from parhelion.motion.spline import SplineMotion
 from parhelion.motion.state import BodyState, state_of
@@ -471,6 +472,8 @@ def motion_of(entry: MotionEntry, folder: Path) -> Trajectory:
         if entry.recorded.format == "tum":
             return RecordedMotion.from_tum(file)
         return RecordedMotion.from_kitti(file, rate_hz=entry.recorded.rate_hz)
+    if entry.flight_lines is not None:
+        return FlightLines(**entry.flight_lines.model_dump())
     return entry.trajectory() if entry.spline is None else spline_of(entry.spline)
 
 

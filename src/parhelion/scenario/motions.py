@@ -53,10 +53,31 @@ class RecordedEntry(Config):
     """Poses per second, for KITTI files without times."""
 
 
+class FlightEntry(Config):
+    """Parallel flight lines over a rectangle; see `FlightLines`."""
+
+    area_m: tuple[float, float, float, float]
+    """Rectangle x0, y0, x1, y1."""
+    height_m: Positive
+    """Height above `ground_m`."""
+    speed_m_s: Positive
+    half_angle_deg: Annotated[float, Field(gt=0, lt=80)]
+    """Half angle of the swath that is planned with."""
+    overlap: Annotated[float, Field(ge=0, lt=1)] = 0.3
+    """Share of the swath that neighbouring lines have in common."""
+    heading_deg: float = 0.0
+    """Direction of the first line, counter-clockwise from x."""
+    turn_s: Positive = 10.0
+    """Duration of the curve between two lines."""
+    ground_m: float = 0.0
+    start_s: Time = 0.0
+
+
 class MotionEntry(TrajectoryEntry):
-    """One of: timed poses, a constant motion, a fixed pose, a smooth path, a recording."""
+    """One of: timed poses, a constant motion, a fixed pose, a smooth path, flight lines, a recording."""
 
     spline: SplineEntry | None = None
+    flight_lines: FlightEntry | None = None
     recorded: RecordedEntry | None = None
 
 

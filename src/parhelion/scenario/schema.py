@@ -284,7 +284,21 @@ class FoxgloveOutput(Config):
     """Image compression: png is lossless, jpeg is not."""
 
 
-OutputEntry = Annotated[BagOutput | PcapOutput | DatasetOutput | FoxgloveOutput, Field(discriminator="kind")]
+class LasOutput(Config):
+    """A survey: one LAS 1.4 file per lidar, in the coordinates of the world's origin."""
+
+    kind: Literal["las"]
+    waveforms: bool = False
+    """True to write the full waveform of each shot, as external waveform packets (.wdp)."""
+    epoch_s: Annotated[float, Field(ge=0, lt=2**31)] = 0.0
+    """Time of the scenario's start [s since 1970], for GPS time; 0 writes the time of the scenario."""
+    water_index: Annotated[float, Field(gt=1, lt=2)] | None = 1.34
+    """Refractive index for the correction of points under water; null writes them uncorrected."""
+
+
+OutputEntry = Annotated[
+    BagOutput | PcapOutput | DatasetOutput | FoxgloveOutput | LasOutput, Field(discriminator="kind")
+]
 
 
 def _default_outputs() -> list[OutputEntry]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from parhelion.core.errors import unknown_name
-from parhelion.core.trajectory import Fixed, Trajectory
+from parhelion.core.config import Config, parse
+from parhelion.core.errors import ConfigError, unknown_name
+from parhelion.core.pose import Pose
+from parhelion.core.trajectory import Fixed, Mounted, Trajectory
 from parhelion.rays.origin import Cell, origin_of
 from parhelion.rays.scene import RayScene
 from parhelion.surfaces import library
@@ -19,6 +22,40 @@ from parhelion.world.world import World
 
 NO_MATERIAL = 0xFFFF
 """Material number of points that no surface made."""
+
+_Number = Annotated[float, Field(allow_inf_nan=False)]
+_Other = TypeVar("_Other", bound="OtherSensor")
+
+
+class OtherSensor(Config):
+    """Place of another sensor, at rest or on an actor."""
+
+    xyz: tuple[_Number, _Number, _Number]
+    """Position in the world, or in the frame of the actor [m]."""
+    yaw_deg: _Number = 0.0
+    """Heading, in the same frame."""
+    actor: str | None = None
+    """Name of the actor that carries it; None for one at rest. Place it outside of the actor's body."""
+
+    def motion(self, world: World) -> Trajectory:
+        """Motion of the sensor in a world."""
+        mount = Pose(xyz=self.xyz, rpy_deg=(0.0, 0.0, self.yaw_deg))
+        if self.actor is None:
+            return Fixed(mount)
+        carriers = {item.name: item.trajectory for item in world.objects if item.trajectory is not None}
+        if self.actor not in carriers:
+            raise unknown_name("interferers: actor", self.actor, carriers)
+        return Mounted(carriers[self.actor], mount)
+
+
+def others_of(kind: type[_Other], given: Sequence[_Other | Mapping[str, Any]]) -> tuple[_Other, ...]:
+    """Interferers of an option of a sensor."""
+    if isinstance(given, (str, Mapping)) or not isinstance(given, Sequence):
+        raise ConfigError(f"interferers: expected a list such as [{{xyz: [20, 0, 2]}}], got {given!r}")
+    return tuple(
+        one if isinstance(one, kind) else parse(kind, one, f"interferers[{number}]")  # type: ignore[arg-type]
+        for number, one in enumerate(given)
+    )
 
 
 _scenes: WeakKeyDictionary[World, dict[Any, Any]] = WeakKeyDictionary()

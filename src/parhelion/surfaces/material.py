@@ -14,6 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from parhelion.core.arrays import Ints, Masks, Reals, namespace
 from parhelion.core.config import Config, Fraction
 from parhelion.core.errors import ConfigError
+from parhelion.core.water import diffuse_attenuation_per_m, mean_square_slope
 from parhelion.surfaces.brdf import (
     SAMPLES,
     MitsubaModel,
@@ -123,6 +124,11 @@ class WaterSurface(Config):
     kind: Literal["water"]
     refractive_index: RefractiveIndex
     """Refractive index of the water."""
+    attenuation_532_per_m: Annotated[float, Field(gt=0, le=100)] | None = None
+    """Diffuse attenuation coefficient K_d of the water at 532 nm [1/m], for lidars, which then see the bottom through
+    the surface; None is water without a visible bottom."""
+    wind_speed_m_s: Annotated[float, Field(ge=0.5, le=20)] | None = None
+    """Wind that roughens the surface below the size of the mesh, for the return of the surface; None is smooth."""
 
 
 Specular = Annotated[MirrorFinish | GlassPane | WaterSurface, Field(discriminator="kind")]
@@ -186,7 +192,9 @@ class Material(Config):
             if isinstance(self.brdf, (PhongModel, CookTorranceModel)):
                 raise ValueError(f"a specular surface has a lambert or oren-nayar brdf, not {self.brdf.model}")
             reflected, transmitted = specular_split(1.0, _specular_columns(self.specular))
-            total += float(cast(float, reflected)) + float(cast(float, transmitted))
+            total += float(cast(float, reflected))
+            if not isinstance(self.specular, WaterSurface):  # what returns from the body of water is part of the light
+                total += float(cast(float, transmitted))
         if self.retro is not None:
             total += 2.0 * math.pi * self.retro.gain_per_sr * math.radians(self.retro.width_deg) ** 2
         if total > 1.0 + 1e-9:
@@ -253,6 +261,8 @@ COLUMNS: Mapping[str, float] = {
     "pane_index": 1.0,
     "transmits": 0.0,
     "pane_transmittance": 0.0,
+    "water_attenuation": 0.0,
+    "rough_water": 0.0,
 }
 """Columns of a material table, and their neutral values, which contribute exactly 0."""
 
@@ -265,11 +275,15 @@ def material_table(materials: Sequence[Material], wavelength_nm: float) -> dict[
     lobe and the specular paths do), with `ct_roughness` and `ct_f0` of the lobe; `retro_gain` [1/sr] and
     `retro_width_rad`; `curve_level` reflectance of BRDFs that are curves; `mirror` power fraction of the reflected path
     at normal incidence; `pane_index` refractive index of a glass pane or water (1: neither); `transmits` 1 where rays
-    pass through; `pane_transmittance` internal transmittance.
+    pass through; `pane_transmittance` internal transmittance; `water_attenuation` [1/m] that of water with a visible
+    bottom (0: none); `rough_water` 1 where facets scatter the reflected light instead of a mirrored path.
     """
 
     def made() -> dict[str, NDArray[np.float32]]:
         rows = [columns_of(material, material.reflectance_at(wavelength_nm)) for material in materials]
+        for row, material in zip(rows, materials, strict=True):
+            if isinstance(material.specular, WaterSurface):
+                row |= _water_columns(material.specular, wavelength_nm)
         return {
             name: np.array([row.get(name, default) for row in rows], np.float32) for name, default in COLUMNS.items()
         }
@@ -327,13 +341,20 @@ def material_curves(materials: Sequence[Material]) -> NDArray[np.float32]:
 def specular_split(cos_theta: Reals, columns: Mapping[str, Reals]) -> tuple[Reals, Reals]:
     """Power fractions of the reflected and the transmitted path at this incidence; both are 0 for ordinary surfaces.
 
-    Glass is a pane with two faces, water a half space that absorbs the refracted light, and a mirror reflects the same
-    fraction at every angle. Unpolarised.
+    Glass is a pane with two faces, water a half space that refracts the light, and absorbs it unless its attenuation is
+    known, and a mirror reflects the same fraction at every angle. Unpolarised.
     """
     index = columns["pane_index"]
     xp = namespace(cos_theta, index)
     reflected, transmitted = thin_pane(cos_theta, index=index, transmittance=columns["pane_transmittance"])
-    return xp.where(index > 1.0, reflected, columns["mirror"]), transmitted * columns["transmits"]
+    transmitted = transmitted * columns["transmits"]
+    clear: Any = columns.get("water_attenuation", 0.0)
+    if not (isinstance(clear, float) and clear == 0.0):
+        transmitted = xp.where(clear > 0.0, 1.0 - reflected, transmitted)
+    rough: Any = columns.get("rough_water", 0.0)
+    if not (isinstance(rough, float) and rough == 0.0):
+        reflected = reflected * (1.0 - rough)
+    return xp.where(index > 1.0, reflected, columns["mirror"]), transmitted
 
 
 def columns_of(material: Material, reflectance: float) -> dict[str, float]:
@@ -376,6 +397,19 @@ def _specular_columns(specular: Config) -> dict[str, Any]:
         row |= {"pane_index": specular.refractive_index, "transmits": 1.0, "pane_transmittance": specular.transmittance}
     elif isinstance(specular, WaterSurface):
         row["pane_index"] = specular.refractive_index
+    return row
+
+
+def _water_columns(water: WaterSurface, wavelength_nm: float) -> dict[str, float]:
+    """Columns of water for lidars only; cameras see a smooth surface over the water's own colour."""
+    row = {}
+    if water.attenuation_532_per_m is not None:
+        row["water_attenuation"] = diffuse_attenuation_per_m(water.attenuation_532_per_m, wavelength_nm)
+    if water.wind_speed_m_s is not None:
+        # Facets that face the sensor carry the reflected light; GGX alpha^2 is the mean square slope.
+        row["ct_roughness"] = float(mean_square_slope(water.wind_speed_m_s) ** 0.25)
+        row["ct_f0"] = float(cast(float, normal_reflectance(index=water.refractive_index)))
+        row["rough_water"] = 1.0
     return row
 
 

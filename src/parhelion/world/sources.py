@@ -145,6 +145,7 @@ SOURCES = (
     Source("GeoJSON", (".geojson",), "maps.load:load_geojson", "features with OpenStreetMap or Overture properties"),
     Source("CityJSON", (".city.json", ".cityjson"), "maps.cityjson:load_cityjson", "city model with surfaces"),
     Source("OpenDRIVE", (".xodr",), "roads.load:load_opendrive", "roads with lanes"),
+    Source("GeoTIFF", (".tif", ".tiff"), "maps.terrain:load_geotiff", "heights with coordinates"),
     Source("ROS map", (), "maps.floorplan:load_ros_map", "occupancy grid (.yaml with an image)"),
     Source("rebuilt world", (), "rebuilt:load_rebuilt", "folder that `parhelion rebuild` writes"),
     Source("floor plan image", (".png", ".pgm", ".bmp"), "maps.floorplan:load_plan_image", "walls of a picture"),

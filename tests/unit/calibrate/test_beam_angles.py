@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,19 @@ def test_elevations_follow_from_the_points_of_a_cloud() -> None:
     nominal = np.asarray(preset.pattern.channels.elevation_deg)  # type: ignore[union-attr]
     true = nominal + off[np.argsort(np.argsort(nominal))]
     np.testing.assert_allclose(channels["elevation_deg"], true, atol=0.002)
+    assert channels["elevation_deg"] == np.round(channels["elevation_deg"], 3).tolist()
+    # A change of 0.02 degrees is written, and so are the preset's angles of rings without points.
+    small = range_image(cloud(np.where(np.arange(16) == 3, 0.025, 0.0)))
+    few = replace(small, range=np.where(small.row == 1, np.nan, small.range))
+    found = recorded_channels(few, preset)
+    assert isinstance(found, dict)
+    assert np.sum(np.abs(np.array(found["elevation_deg"]) - nominal) > 0.02) == 1
+    assert found["elevation_deg"][int(np.argsort(nominal)[-2])] == np.sort(nominal)[-2]
+    less = range_image(cloud(np.where(np.arange(16) == 3, 0.015, 0.0)))
+    assert isinstance(recorded_channels(less, preset), str)
+    for rows, known in ((8, True), (9, False)):
+        part = replace(small, range=np.where(small.row < rows, np.nan, small.range))
+        assert isinstance(recorded_channels(part, preset), dict) == known
 
 
 def test_elevations_of_the_preset_and_of_corrected_clouds_are_kept() -> None:

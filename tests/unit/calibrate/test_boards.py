@@ -23,9 +23,9 @@ from parhelion.calibrate.boards.boards import (
     stages_of,
 )
 from parhelion.calibrate.boards.example import SETUPS, TRUTHS, Setup, make_shots, write_text
-from parhelion.calibrate.boards.find import find_boards
+from parhelion.calibrate.boards.find import _planes, find_boards
 from parhelion.calibrate.boards.held_out import HeldOutScore, compare
-from parhelion.calibrate.boards.profile import MaterialShots, fit_brdf, fit_profile, shots_at, together
+from parhelion.calibrate.boards.profile import FEWEST_BINS, MaterialShots, fit_brdf, fit_profile, shots_at, together
 from parhelion.calibrate.boards.shots import BoardShots, from_angles, read_shots
 from parhelion.calibrate.identify import identify
 from parhelion.calibrate.sheet import write_sheet
@@ -33,6 +33,7 @@ from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.sensors.optics.lidar.profiles import STEPS, alias_table, angle_code, angle_of_code
 from parhelion.surfaces import brdf
+from pins import check
 
 RPLIDAR, VLP = "slamtec/rplidar-a1", "velodyne/vlp-16"
 SMALL = {RPLIDAR: replace(SETUPS[RPLIDAR], revolutions=40), VLP: replace(SETUPS[VLP], revolutions=4)}
@@ -388,3 +389,44 @@ def test_common_offsets_of_stated_distances_need_three_boards() -> None:
     assert len(notes) == 2
     assert notes[0].startswith("stated distances exceed the measured ones by 0.100 m (standard deviation 0.000 m, 3 ")
     assert notes[1] == "d: the stated distance 1.5 m does not share this offset; 1.300 m would"
+
+
+@pytest.mark.parametrize("sensor", [RPLIDAR, VLP])
+def test_numbers_of_boards(sensor: str) -> None:
+    """Planes, edges, shots and fits of a board before a wall: recorded."""
+    setup = replace(SMALL[sensor], outliers=0.2, tilt_deg=3.0)
+    shots = make_shots(TRUTHS[sensor]["cardboard"], setup, sensor, seed=2)
+    planes, total = _planes(shots, None, None, 2)
+    typed = find_boards(shots, distance_m=setup.distance_m, width_m=0.8 * setup.width_m, seed=2)[0]
+    found = [*planes, typed, find_boards(replace(shots, knows_lost=False), seed=2)[0]]
+    sides = [np.concatenate([one.normal, one.across, one.up, one.edges_m, [one.distance_m]]) for one in found]
+    board = found[0]
+    own = shots_at(board, shots, 3)
+    check(
+        f"calibrate/boards-{sensor}", rel=1e-5, sides=np.array(sides),
+        counts=[total, *(number for one in found for number in (one.inliers, one.points, one.faces_sensor))],
+        angles=own.angle_deg, errors=own.error_m, intensity=own.intensity, which=own.board, ends=own.distance_m,
+        azimuth=[one.azimuth_deg for one in found], held=[one.holds(shots).sum() for one in found],
+    )  # fmt: skip
+    near, far = replace(own, distance_m=(1.0, 2.5)), replace(own, distance_m=(0.7, 2.0), knows_lost=False)
+    both = together([near, far])
+    assert both.distance_m == (0.7, 2.5)
+    assert not both.knows_lost
+    assert together([near, near]).knows_lost
+    assert len(both) == 2 * len(own)
+
+
+def test_levels_below_one_have_a_fit() -> None:
+    """The fit scales with the level, and needs six bins of which one returns."""
+    angle = np.arange(2.5, 75.0, 5.0)
+    level, error = np.cos(np.radians(angle)) ** 1.5, np.full(len(angle), 0.01)
+    found = [fit_brdf(angle, factor * level, factor * error) for factor in (0.2, 50.0)]
+    for one, factor in zip(found, (0.2, 50.0), strict=True):
+        assert one is not None
+        assert one.model == found[0].model  # type: ignore[union-attr]
+        assert one.scale == pytest.approx(factor / 0.2 * found[0].scale, rel=1e-4)  # type: ignore[union-attr]
+        assert one.error == pytest.approx(found[0].error, rel=1e-3)  # type: ignore[union-attr]
+    assert fit_brdf(angle, 0.0 * level, error) is None
+    assert fit_brdf(angle[: FEWEST_BINS - 1], level[: FEWEST_BINS - 1], error[: FEWEST_BINS - 1]) is None
+    assert fit_brdf(angle[:FEWEST_BINS], level[:FEWEST_BINS], error[:FEWEST_BINS]) is not None
+    assert fit_brdf(angle, np.ones(len(angle)), error) is None

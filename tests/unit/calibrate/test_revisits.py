@@ -12,10 +12,11 @@ import parhelion as ph
 from calibrate_rigs import changed_sheet
 from parhelion.calibrate.drive.flat_pixels import flat_pixels
 from parhelion.calibrate.drive.registration import register
-from parhelion.calibrate.drive.revisits import _packed, _well_apart, overlap_from_revisits
+from parhelion.calibrate.drive.revisits import _packed, _well_apart, gather, overlap_from_revisits
 from parhelion.calibrate.range_images import RangeImage, range_image
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.optics.lidar.link_budget import overlap_share
+from pins import check, of_this_processor
 
 UNIT = [(2.0, 0.05), (3.0, 0.2), (5.0, 0.55), (7.0, 0.85), (9.0, 1.0)]
 """Overlap that differs from the preset, flat beyond 9 m."""
@@ -128,3 +129,22 @@ def test_cells_of_a_grid_have_numbers_of_their_own() -> None:
     low, high = (_packed(0.5 * corners + inside, 0.5) for inside in (0.01, 0.49))
     np.testing.assert_array_equal(low, high)
     assert len(np.unique(low)) == 7**3
+
+
+@of_this_processor
+def test_numbers_of_a_drive() -> None:
+    """Normals, registration, observations and curve: recorded."""
+    frames = drive("off-road")
+    flat = [flat_pixels(frame) for frame in frames]
+    check(
+        "calibrate/flat-pixels", rel=1e-4, point=flat[0].point, normal=flat[0].normal, cosine=flat[0].cosine,
+        turn=flat[0].turn_share, row=flat[0].row,
+    )  # fmt: skip
+    placed = register(flat)
+    seen = gather(frames, flat, placed, 3.0 * THRESHOLD, 90.0)
+    curve = overlap_from_revisits(frames, ph.Lidar("ouster/os0-32").config.range.overlap, THRESHOLD, 90.0)
+    check(
+        "calibrate/drive", rel=1e-3, rotation=placed.rotation, shift=placed.shift, apart=placed.apart_m,
+        path=placed.path_m, range=seen.range, level=seen.level, cosine=seen.cosine, pixels=seen.pixels, row=seen.row,
+        floor=seen.floor.sum(), knots=curve.range, share=curve.share, low=curve.low, high=curve.high,
+    )  # fmt: skip

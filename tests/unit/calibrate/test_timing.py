@@ -17,6 +17,7 @@ from parhelion.calibrate.drive.timing import (
     Timing,
     _jitter,
     fit_timing,
+    in_words,
     timing_changes,
     timing_rows,
 )
@@ -24,6 +25,7 @@ from parhelion.calibrate.range_images import RangeImage, range_image, read_drive
 from parhelion.calibrate.sheet import with_changes
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.optics.lidar.config import SpinningPattern
+from pins import check, even
 
 Floats = NDArray[np.float64]
 ROWS = 2
@@ -195,3 +197,37 @@ def test_jitter_of_revolutions_prefers_their_durations() -> None:
     assert few is not None
     assert few.value == pytest.approx(np.std(speeds, ddof=1) / np.mean(speeds))
     assert _jitter(lengths[2:], slopes[2:]) is None
+
+
+@pytest.mark.parametrize(("frames", "every"), [(2, 1), (3, 1), (4, 1), (12, 1), (31, 3)])
+def test_numbers_of_made_up_drives(frames: int, every: int) -> None:
+    """Rate by revolutions or by sections, jitter, columns and period of noisy stamps with gaps: recorded."""
+    random = np.random.default_rng(frames)
+    parts = []
+    for k, one in enumerate(spun(random, frames, 9.93, 1e-3)[::every]):
+        assert one.time is not None
+        one.time[:] += random.normal(0.0, 2e-6, one.time.shape)
+        one.time[0, 20 + k : 40] = np.nan
+        one.time[1, :3] = np.nan
+        parts.append(replace(one, numbered=k % 4 != 1))
+    found = fit_timing(parts)
+    numbers = [number for one in (found.rate_hz, found.jitter, found.columns, found.period_us) for number in one or ()]
+    rows = timing_rows(found, Lidar("velodyne/vlp-16").config.pattern)
+    check(
+        f"calibrate/timing-{frames}", rel=1e-6, numbers=even(numbers), frames=found.frames, parts=found.part_rates_hz,
+        words=[float(word) for _, text, _ in rows for word in text.split(" ± ")],
+    )  # fmt: skip
+
+
+def test_the_period_and_columns_of_exact_stamps() -> None:
+    """128 columns in a tenth of a second: 781.25 us apart; the rate of a clockwise head is positive."""
+    found = fit_timing(spun(np.random.default_rng(1), 5, 10.0, 0.0))
+    assert found.columns is not None
+    assert found.period_us is not None
+    assert found.jitter is not None
+    assert (found.rate_hz.value, found.columns.value, found.period_us.value) == pytest.approx((10.0, 128.0, 781.25))
+    assert found.part_rates_hz == pytest.approx(np.full((5, 8), 10.0))
+    assert found.frames == 5
+    assert in_words(Number(10.0, 1e-12)) == "10"
+    assert in_words(Number(9.93214, 0.00123), 2.0) == "19.8643 ± 0.0048"
+    assert in_words(Number(1234.5, 40.0)) == "1234 ± 78"

@@ -17,6 +17,7 @@ from parhelion.sensors.optics.lidar.config import (
     RasterPattern,
     RosettePattern,
     SpinningPattern,
+    SwathPattern,
     TablePattern,
 )
 from parhelion.sensors.optics.lidar.link_budget import overlap_share
@@ -52,7 +53,11 @@ SHEETS = {
     "slamtec/rplidar-a1": (3_960, 0, 0),
     "sick/lms-111": (27_025, 0, 0),
     "hokuyo/utm-30lx": (43_240, 0, 0),
+    "hokuyo/urg-04lx": (6_830, 0, 0),
     "aeva/aeries-ii": (640_000, -9.6, 9.6),
+    "leica/als50-ii": (120_000, -90, -70),
+    "riegl/lms-q680i": (266_000, -90, -60),
+    "riegl/vq-840-gl": (50_000, -76, -70),
 }
 HORIZONTAL_HALF_FIELD_DEG = {
     "livox/mid-40": 19.2,
@@ -60,6 +65,7 @@ HORIZONTAL_HALF_FIELD_DEG = {
     "livox/hap": 60.0,
     "hesai/at128": 60.0,
     "aeva/aeries-ii": 60.0,
+    "hokuyo/urg-04lx": 120.0,
 }
 NON_REPETITIVE = ["livox/mid-40", "livox/avia", "livox/mid-360", "livox/hap"]
 MAIN_FIELDS = ["wavelength_nm", "pattern", "beam.divergence_mrad", "range.rated", "intensity"]
@@ -395,3 +401,34 @@ def test_a_mode_that_lacks_the_default_is_refused() -> None:
     data = spinning("ouster/os0-32").model_dump() | {"modes": [(512, 10.0)]}
     with pytest.raises(ValueError, match="modes must contain the default"):
         SpinningPattern.model_validate(data)
+
+
+def test_mirrors_of_airborne_scanners_draw_their_lines() -> None:
+    """Sine, parallel lines and an ellipse around nadir, in whole cycles per frame."""
+    table = shot_table(sheet("leica/als50-ii").pattern)
+    across = np.degrees(np.arctan2(table.direction[:, 1], -table.direction[:, 2]).astype(float))
+    np.testing.assert_allclose(across, 20.0 * np.sin(2.0 * np.pi * 40.0 * table.time), atol=1e-4)
+    table = shot_table(sheet("riegl/lms-q680i").pattern)
+    across = np.degrees(np.arctan2(table.direction[:, 1], -table.direction[:, 2]).astype(float))
+    backwards = np.diff(across) < 0.0
+    assert np.count_nonzero(backwards) == 19  # 20 lines in 0.1 s, each from right to left
+    np.testing.assert_allclose(np.diff(across)[~backwards], 60.0 / 1330, atol=1e-4)
+    np.testing.assert_allclose(np.diff(table.time)[~backwards], 1.0 / 400e3, rtol=1e-6)
+    table = shot_table(sheet("riegl/vq-840-gl").pattern)
+    x, y = (table.direction[:, k] / -table.direction[:, 2] for k in (0, 1))
+    ellipse = (x / np.tan(np.radians(14.0))) ** 2 + (y / np.tan(np.radians(20.0))) ** 2
+    np.testing.assert_allclose(ellipse, 1.0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"scan_hz": 25.0}, "multiple of the frame rate"),
+        ({"duty": 0.5}, "duty is for a polygon"),
+        ({"along_angle_deg": 5.0}, "for a palmer mirror"),
+    ],
+)
+def test_impossible_swaths_are_refused(change: dict[str, float], message: str) -> None:
+    fields = {"kind": "swath", "mirror": "oscillating", "rate_hz": 10.0, "points_per_second": 1e4, "scan_hz": 20.0}
+    with pytest.raises(ValueError, match=message):
+        SwathPattern(**{**fields, "half_angle_deg": 20.0, **change})  # type: ignore[arg-type]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import parhelion as ph
 from parhelion.rays.device import engine
 from parhelion.sensors.waves.radar.config import Detection
-from parhelion.sensors.waves.radar.detection import Cells, detect, ground_returns, noise_around
-from pins import check
+from parhelion.sensors.waves.radar.cube import Axes
+from parhelion.sensors.waves.radar.detection import Cells, clusters_of, detect, ground_returns, noise_around, peaks_of
+from pins import check, even
 
 SHAPE = (12, 6, 3, 5)
 MULTIPLE = 1.25
@@ -123,3 +128,44 @@ def test_the_first_azimuth_is_beside_the_last(wraps: bool) -> None:
     found = detect(engine(), cells("ca", along_speed=False, wraps=wraps, shape=power.shape), engine().table(power))
     assert found[0].tolist() == [40, 47]
     assert found[1].tolist() == ([47] if wraps else [40, 47])
+
+
+@pytest.mark.parametrize("model", ["ti/iwr6843", "continental/ars408-21-far", "navtech/cts350-x", "ti/mmwcas-imaging"])
+def test_numbers_of_peaks(model: str) -> None:
+    """Places, directions, powers and noise of peaks of a random cube without their sidelobes: recorded."""
+    config = ph.Radar(model).config
+    axes = Axes.of(config)
+    shape = tuple(min(size, most) for size, most in zip(axes.shape, (40, 24, 12, 400), strict=True))
+    few: Any = SimpleNamespace(
+        shape=shape, config=config, azimuth=axes.azimuth[: shape[3]], elevation=axes.elevation[: shape[2]],
+        speed=np.linspace(-3.0, 4.0, shape[1]),
+    )  # fmt: skip
+    random = np.random.default_rng(9)
+    power = random.exponential(1.0, shape).astype(np.float32)
+    strong = random.permutation(power.size)[:60]
+    power.ravel()[strong] = 10.0 ** random.uniform(1.0, 6.0, 60)
+    cells = np.sort(np.concatenate([strong, np.arange(0, power.size, 1 + power.size // 200)]))
+    found = peaks_of(power, cells, few, config.detection)
+    assert 3 < len(found.cell) < len(cells)
+    check(f"radar/peaks-{model}", rel=1e-6, **{name: even(value) for name, value in vars(found).items()})
+
+
+def test_numbers_of_clusters() -> None:
+    """Centroids, mean speeds and owners by the powers of connected cells, in the order of their power."""
+    random = np.random.default_rng(10)
+    xyz = np.concatenate([random.normal(0.0, 0.4, (20, 3)) + centre for centre in ([0, 0, 0], [8, 1, 0], [3, 9, 2])])
+    power, speed = random.exponential(1.0, 60), random.normal(0.0, 2.0, 60)
+    power[20:40] *= 5.0
+    found = clusters_of(xyz, power, speed, 2.0)
+    assert len(found.power) == 3
+    groups = [np.arange(20) + 20 * k for k in (1, *sorted((0, 2), key=lambda k: -power[20 * k : 20 * k + 20].sum()))]
+    for k, own in enumerate(groups):
+        assert found.power[k] == pytest.approx(power[own].sum())
+        assert found.xyz[k] == pytest.approx(np.average(xyz[own], axis=0, weights=power[own]))
+        assert found.speed_m_s[k] == pytest.approx(np.average(speed[own], weights=power[own]))
+        assert found.owner[k] in own
+        assert power[found.owner[k]] == power[own].max()
+    weak = clusters_of(xyz, power, speed, 0.3, 1.0)
+    check("radar/clusters", rel=1e-7, **vars(weak))
+    assert len(clusters_of(xyz[:0], power[:0], speed[:0], 1.0).power) == 0
+    assert len(clusters_of(xyz, power, speed, 2.0, power.sum()).power) == 0

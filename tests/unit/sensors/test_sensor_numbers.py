@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import wave
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,7 +36,8 @@ def pinned(name: str, record: Any, rel: float = 1e-6) -> None:
     arrays = {key: value for key, value in vars(record).items() if isinstance(value, np.ndarray)}
     arrays |= dict(vars(record).get("fields", {}))
     numeric = {key: value for key, value in arrays.items() if value.dtype.kind in "fiubc"}
-    assert len(numeric) > 2
+    numeric["scalars"] = np.array([value for value in vars(record).values() if isinstance(value, (int, float))])
+    assert len(numeric) > 3
     check(name, rel=rel, rows=float(len(record)) if hasattr(record, "__len__") else 0.0, **numeric)
 
 
@@ -58,6 +61,12 @@ def test_positions_with_corrections(model: str) -> None:
         pinned(
             f"gnss/{model}-rtk-{name}", receiver.run(world, ph.Fixed(ph.Pose((4, 0, 2))), duration=40.0, seed=5), 1e-5
         )
+
+
+def test_positions_by_the_rules_of_vane() -> None:
+    receiver = ph.Gnss("u-blox/f9p", rate_hz=1.0, rule="vane")
+    drive = ph.ConstantTwist(ph.Pose((-6.5, -1.0, 1.5)), velocity=(1.0, 0.5, 0.0))
+    pinned("gnss/vane", receiver.run(street(), drive, duration=3.0, seed=5), rel=1e-5)
 
 
 @pytest.mark.parametrize("model", ["bluetooth/channel-sounding", "ieee/802.11mc-80mhz", "qorvo/dw3000"])
@@ -117,3 +126,79 @@ def test_the_calibration_of_a_stereo_unit() -> None:
     found = StereoCalibration.of(stereo, "unit 7")
     numbers = [found.offset_px, *found.tilt_px, found.scale]
     check("camera/stereo-unit", numbers=numbers, error=found.error_px((3, 4)))
+
+
+# ---- other places, modes and models ----------------------------------------------------------------------------------
+
+
+def rooms() -> ph.World:
+    """Two rooms behind walls of 0.2 m, one of which has a door; a cupboard, a tree in a tub, and a sheet of glass."""
+    world = ph.World("rooms")
+    for size, material, place in (
+        ((10, 6, 0.2), "concrete", (0, 0, -0.1)), ((10, 6, 0.2), "concrete", (0, 0, 2.8)),
+        ((10, 0.2, 2.7), "brick", (0, 3, 1.35)), ((10, 0.2, 2.7), "brick", (0, -3, 1.35)),
+        ((0.2, 6, 2.7), "concrete", (5, 0, 1.35)), ((0.2, 6, 2.7), "concrete", (-5, 0, 1.35)),
+        ((0.12, 4.5, 2.7), "plaster", (0, 0.75, 1.35)), ((0.6, 0.4, 1.8), "wood", (2.5, 2.0, 0.9)),
+        ((0.6, 0.6, 0.6), "leaves", (-2.0, 1.0, 1.4)), ((0.4, 0.4, 0.4), "leaves", (-2.8, 1.1, 1.4)),
+    ):  # fmt: skip
+        world.add(ph.shapes.box(*size), material=material, label="wall", pose=ph.Pose(place))
+    world.add(ph.shapes.board(1.0, 1.0), material="glass", label="pane", pose=ph.Pose((1.5, -1.0, 1.2)))
+    for k, place in enumerate([(4.5, 2.5, 2.4), (4.5, -2.5, 2.2), (-4.5, 2.4, 2.3), (-4.5, -2.4, 2.5)]):
+        world.add(
+            ph.shapes.box(0.1, 0.1, 0.1), material="plastic", label="anchor", name=f"anchor-{k}", pose=ph.Pose(place)
+        )
+    return world
+
+
+@pytest.mark.parametrize("order", [0, 2])
+def test_ranges_within_rooms(order: int) -> None:
+    walk = ph.ConstantTwist(ph.Pose((-3.5, 1.0, 1.4)), velocity=(4.0, -0.8, 0.0))
+    tag = ph.Uwb("qorvo/dw1000", rate_hz=4.0, cir=True, diffuse=True, diffraction=True, order=order)
+    pinned(f"uwb/rooms-{order}", tag.run(rooms(), walk, duration=1.5, seed=5), 1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("model", "mode"), [("cosys/ertis-array", "passive"), ("generic/forward-looking-750", "both")])
+def test_sounds_at_microphones(model: str, mode: str, tmp_path: Path) -> None:
+    with wave.open(str(tmp_path / "knock.wav"), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(192_000)
+        file.writeframes((12_000 * np.sin(np.arange(3000) ** 1.3)).astype("<i2").tobytes())
+    world = rooms()
+    config = ph.Echo(model).config
+    config = config.model_copy(update={"microphones_mm": config.microphones_mm[:3], "mode": mode})
+    low, high = (1e-3 * edge for edge in config.band_hz)
+    middle, louder = 0.5 * (low + high), 0 if mode == "passive" else 90  # water: above 1 µPa
+    car = world.add_actor(
+        ph.shapes.box(0.2, 0.2, 0.2), material="steel", label="cart",
+        trajectory=ph.ConstantTwist(ph.Pose((-1.0, -2.0, 0.5)), (3.0, 0.4, 0)),
+    )  # fmt: skip
+    world.add_sound(name="whistle", level_db=95 + louder, tone_khz=middle, xyz=(-2.0, -1.5, 1.2))
+    world.add_sound(name="hiss", level_db=90 + louder, band_khz=(0.9 * low, middle), xyz=(-3.0, 2.2, 1.6))
+    world.add_sound(name="cart", level_db=92 + louder, band_khz=(middle, high), xyz=(0, 0, 0.3), carrier=car)
+    world.add_sound(name="far", level_db=60 + louder, tone_khz=min(2.0 * high, 1000.0), xyz=(-3.0, 2.2, 1.6))
+    if model.startswith("cosys"):
+        world.add_sound(name="knock", level_db=88, wav="knock.wav", folder=tmp_path, xyz=(-1.0, 2.0, 0.8))
+    place = ph.ConstantTwist(ph.Pose((-4.0, -1.0, 1.3), rpy_deg=(2, -3, 30)), velocity=(0.5, 0.1, 0.0))
+    listener = ph.Echo(config, rays=3000, bounces=1, waveform=mode == "passive")
+    found = listener.measure(world, place, time=0.2, seed=5)
+    assert {1, 2, 3} <= set(found.source)
+    pinned(f"echo/{model}-{mode}", found, rel=1e-3)
+    if mode == "passive":
+        assert found.waveform is not None
+        check(f"echo/{model}-pressure", rel=1e-3, pressure=found.waveform.samples)
+
+
+@pytest.mark.parametrize("model", ["navtech/cts350-x", "ti/mmwcas-imaging", "continental/ars408-21-near"])
+def test_other_radars(model: str) -> None:
+    pinned(f"radar/{model}", ph.Radar(model, mode="cluster").measure(rooms(), MOTION, time=0.2, seed=5), 1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["stereolabs/zed-2", "sony/imx586-phone", "micasense/rededge-mx", "generic/mwir-640"])
+def test_other_cameras(model: str) -> None:
+    world = street()
+    world.weather = ph.Weather(snow_rate_mm_h=2, rain_rate_mm_h=5)
+    camera = ph.Camera(model, width=48, samples=2, denoise="none", lens_drops=4)
+    pinned(f"camera/{model}", camera.measure(world, MOTION, time=0.2, seed=5), 3e-3)

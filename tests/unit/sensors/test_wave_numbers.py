@@ -9,11 +9,13 @@ import pytest
 
 import parhelion as ph
 from parhelion.core.gps_time import GpsTime
+from parhelion.sensors.waves import radio
 from parhelion.sensors.waves.echo import sound
 from parhelion.sensors.waves.gnss import earth, reception, satellites, vane
 from parhelion.sensors.waves.radar import adc, baseband, detection, rcs
 from parhelion.sensors.waves.uwb import channel, solve
-from pins import check
+from parhelion.sensors.waves.uwb.paths import RadioPaths, in_order
+from pins import check, even
 
 EPOCH = GpsTime.of(datetime(2022, 3, 4, 5, 6, 7, tzinfo=timezone.utc))
 ANGLES = np.linspace(0.1, 1.5, 9)
@@ -172,3 +174,100 @@ def test_pulses_and_positions_of_ultra_wideband() -> None:
         covariances=[np.asarray(one.covariance)[..., :2, :2] for one in fixes],
         shadow=channel.shadowing(rng.normal(0.0, 9.0, (8, 3)), 4, "a", 5.0),
     )  # fmt: skip
+
+
+def paths_of(seed: int, samples: int = 3, anchors: int = 4) -> RadioPaths:
+    """Random paths of all links: direct ones, some through walls, reflections and diffraction."""
+    rng = np.random.default_rng(seed)
+    rows = samples * anchors * 5
+    sample, anchor = np.repeat(np.arange(samples), anchors * 5), np.tile(np.repeat(np.arange(anchors), 5), samples)
+    order = np.tile([0, 1, 1, 2, 0], samples * anchors)
+    surfaces = np.where(order == 0, rng.integers(0, 2, rows), 0)
+    edges = np.tile([0, 0, 0, 0, 1], samples * anchors)
+    length = rng.uniform(3.0, 9.0, rows) + 1.5 * order
+    gain = 0.0037 / length * np.exp(2j * np.pi * rng.random(rows)) * rng.uniform(0.2, 1.0, rows)
+    nowhere = np.full((rows, 3), np.nan)
+    found = RadioPaths(
+        sample, anchor, order, surfaces, length, length / 299_792_458.0 + 1e-10 * surfaces, gain, nowhere, nowhere,
+        np.full((rows, 2, 3), np.nan), edges,
+    )  # fmt: skip
+    # The first link has no path, the second one path alone.
+    return in_order(found.rows(np.r_[5, 10:rows]))
+
+
+@pytest.mark.parametrize("model", ["qorvo/dw1000", "qorvo/dw3000", "bluetooth/rssi", "bluetooth/channel-sounding"])
+def test_links_of_paths(model: str) -> None:
+    sheet, paths = ph.Uwb(model).config, paths_of(3)
+    rng = np.random.default_rng(4)
+    near = channel.links_of(paths, 3, 4, sheet)
+    far = channel.links_of(
+        paths, 3, 4, sheet.model_copy(update={"max_range_m": 6.0}), rng.random((3, 4)), rng.normal(0, 4, (3, 4)), 7
+    )
+    assert near.los.sum() > 2
+    assert np.isnan(near.rssi_dbm[0, 0])
+    time, response = channel.impulse_responses(paths, near, sheet)
+    check(
+        f"uwb/links-{model}", rel=1e-7, near=even(list(vars(near).values())),
+        far=even(list(vars(far).values())), sigma=even(channel.arrival_sigma_m(near, sheet)),
+        time=even(time), real=even(response.real), imaginary=even(response.imag),
+    )  # fmt: skip
+
+
+def test_first_paths_of_many_responses() -> None:
+    """The first maximum of the response above the threshold, found here by fine sampling around every path."""
+    rng, found, seen = np.random.default_rng(6), [], 0
+    for _ in range(60):
+        count = rng.integers(1, 7)
+        delay = np.sort(rng.uniform(10e-9, 60e-9, count))
+        gain = 10.0 ** rng.uniform(-5.5, -3.0, count) * np.exp(2j * np.pi * rng.random(count))
+        one = channel.first_path(delay, gain, 5e8, 0.4, 1e-9, 15.0)
+        found.append([np.nan, np.nan] if one is None else [one.delay_s, one.power])
+        strongest = np.abs(gain).max() ** 2
+        if one is not None:
+            seen += 1
+            threshold = max(1e-9, strongest * 10.0**-1.5)
+            assert one.power >= 0.9 * threshold
+            assert one.power == pytest.approx(
+                np.abs(channel.impulse_response(delay, gain, np.array([one.delay_s]), 5e8, 0.4)[0]) ** 2, rel=0.02
+            )
+            assert np.abs(delay - one.delay_s).min() < 1.0 / 5e8
+        else:
+            assert strongest < 1.5e-9
+    assert 40 < seen < 60
+    check("uwb/first-paths", rel=1e-7, found=even(found))
+    alone = channel.first_path(np.array([2e-8]), np.array([1e-4 + 0j]), 5e8, 0.4, 1e-8, 15.0)
+    assert alone == channel.FirstPath(2e-8, pytest.approx(1e-8))
+    assert channel.first_path(np.array([2e-8]), np.array([1e-4 + 0j]), 5e8, 0.4, 1.001e-8, 15.0) is None
+
+
+def test_diffuse_arrivals_of_rooms() -> None:
+    """Room electromagnetics: the mean gain lambda^2 c tau / (8 pi V), less the reflections that were found."""
+    paths, wave = paths_of(5), radio.Wave(6.5e9)
+    rng = np.random.default_rng(7)
+    tags, anchors = rng.uniform(-4, 4, (3, 3)), rng.uniform(-4, 4, (4, 3))
+    rooms = [
+        channel.Rooms(
+            rng.uniform(40, 90, n), np.where(np.arange(n) == 1, 0.0, rng.uniform(1e-8, 3e-8, n)), rng.uniform(2, 4, n)
+        )
+        for n in (4, 3)
+    ]
+    made = channel.with_diffuse(paths, *rooms, anchors, tags, wave)
+    assert len(made) == len(paths) + 2 * 3 * channel.DIFFUSE_TAPS
+    check(
+        "uwb/diffuse", rel=1e-7, delay=even(made.delay), length=made.length, real=even(made.gain.real),
+        imaginary=even(made.gain.imag), order=made.order, anchor=made.anchor, sample=made.sample,
+    )  # fmt: skip
+    nothing = channel.Rooms(rooms[0].volume_m3, 0.0 * rooms[0].decay_s, rooms[0].free_path_m)
+    assert channel.with_diffuse(paths, nothing, rooms[1], anchors, tags, wave) is paths
+    # Means over many places: the power of the tail is that of the formula.
+    many = rng.uniform(-50, 50, (400, 3))
+    none = paths.rows(np.zeros(0, np.int64))
+    wide = [channel.Rooms(np.full(n, 60.0), np.full(n, 2e-8), np.full(n, 3.0)) for n in (1, 400)]
+    tail = channel.with_diffuse(none, *wide, np.zeros((1, 3)), many, wave)
+    mean = np.sum(np.abs(tail.gain) ** 2) / 400
+    expected = wave.length_m**2 * 299_792_458.0 * 2e-8 / (8.0 * np.pi * 60.0) * channel.OPENING
+    assert mean == pytest.approx(expected, rel=0.1)
+    onset = (np.linalg.norm(many, axis=1) + 1.5) / 299_792_458.0
+    first = np.array([tail.delay[tail.sample == k].min() for k in range(400)])
+    assert np.all(first >= onset)
+    assert np.all(first < onset + 2e-8 * channel.LONGEST / channel.DIFFUSE_TAPS)

@@ -108,7 +108,9 @@ WEATHERS = st.builds(
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(WEATHERS)
 def test_a_file_gives_back_the_very_same_weather(tmp_path: Path, weather: Weather) -> None:
     weather.save(tmp_path / "w.yaml")

@@ -392,3 +392,36 @@ def test_no_warnings(file: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         World.load(file)
+
+
+def test_a_geotiff_is_a_world_with_its_own_heights(tmp_path: Path) -> None:
+    """Heights at known places of a file in UTM, the origin at its centre, and water at a level."""
+    from PIL import Image, TiffImagePlugin
+
+    from parhelion.world.maps.terrain import inverse_utm, utm
+
+    tags = TiffImagePlugin.ImageFileDirectory_v2()
+    tags[33550], tags.tagtype[33550] = (5.0, 5.0, 0.0), 12
+    tags[33922], tags.tagtype[33922] = (0.0, 0.0, 0.0, 500_000.0, 5_330_000.0, 0.0), 12
+    tags[34735], tags.tagtype[34735] = (1, 1, 0, 2, 1024, 0, 1, 1, 3072, 0, 1, 32632), 3
+    # On the central meridian, east of the file is east of the world: heights rise by 0.1 per m to the east.
+    east = 500_002.5 + 5.0 * np.arange(41)
+    heights = np.tile(300.0 + 0.1 * (east - east[20]), (31, 1)).astype(np.float32)
+    Image.fromarray(heights).save(tmp_path / "hill.tif", tiffinfo=tags)
+    world = World.load(tmp_path / "hill.tif", water_level_m=298.0, water="clear-water")
+    assert world.origin is not None
+    place = utm(np.array([world.origin.longitude_deg]), np.array([world.origin.latitude_deg]), 32)
+    np.testing.assert_allclose([float(place[0][0]), float(place[1][0])], [500_102.5, 5_329_922.5], atol=1e-3)
+    assert inverse_utm(*(float(one[0]) for one in place), 32) == pytest.approx(
+        (world.origin.latitude_deg, world.origin.longitude_deg), abs=1e-9
+    )
+    ground, water = world.objects
+    points = np.concatenate([part.placed for part in ground.parts])
+    # The scale of UTM is 0.9996 here, so 100 m in the file are 100.04 m in the world.
+    np.testing.assert_allclose(points[:, 2], 300.0 + 0.1 * 0.9996 * points[:, 0], atol=0.02)
+    assert water.label == "water"
+    assert water.parts[0].placed[:, 2] == pytest.approx(298.0)
+    with pytest.raises(ConfigError, match="has no heights in the area"):
+        World.load(tmp_path / "hill.tif", area_m=(5000.0, 5000.0, 6000.0, 6000.0))
+    with pytest.raises(ConfigError, match="area_m must be"):
+        World.load(tmp_path / "hill.tif", area_m=(10.0, 0.0, 0.0, 20.0))

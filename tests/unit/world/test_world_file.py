@@ -350,7 +350,9 @@ PLACES = _places(YARD)
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(
     st.lists(
         st.tuples(st.sampled_from(PLACES), st.sampled_from(["set", "drop", "rename"]), ODD_VALUES),

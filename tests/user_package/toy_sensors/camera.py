@@ -94,6 +94,7 @@ class ToyCamera:
             "normal": normal.astype(np.float32).reshape(*size, 3),
             "label": label.reshape(size),
             "mobility": np.where(hits.found, 1, 0).astype(np.uint8).reshape(size),
+            "window": np.ones(size, np.float32),
             "instance": np.where(hits.found, world.parts.instance[part], 0).astype(np.uint32).reshape(size),
         }
 

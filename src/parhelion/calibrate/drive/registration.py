@@ -117,9 +117,10 @@ def _one_pass(frames: Sequence[FlatPixels], seed: int, typical_step: Pose | None
     random = np.random.default_rng(seed)
     found = Placed([], [], [], [])
     mapped: list[tuple[Floats, Floats]] = []
-    step: Pose = typical_step or (np.eye(3), np.zeros(3))
     lost = True
     for number, frame in enumerate(frames):
+        if lost:
+            step: Pose = typical_step or (np.eye(3), np.zeros(3))
         some = frame.rows(even_sample(frame.normal, random))
         if number == 0:
             placed = _Fit((np.eye(3), np.zeros(3)), STILL, 0.0, 0.0)
@@ -137,8 +138,6 @@ def _one_pass(frames: Sequence[FlatPixels], seed: int, typical_step: Pose | None
         found.moved.append(placed.during)
         found.apart_m.append(placed.apart_m)
         mapped = [*mapped, _placed(some, placed.pose, placed.during)][-MAP_FRAMES:]
-        if lost:
-            step = typical_step or (np.eye(3), np.zeros(3))
     return found
 
 

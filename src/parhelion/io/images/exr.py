@@ -33,6 +33,7 @@ _LAYERS = {
     "label": "Y",
     "instance": "Y",
     "mobility": "Y",
+    "window": "Y",
 }
 """Channels of each ground-truth array."""
 _TYPES = {"label": np.uint16, "instance": np.uint32, "mobility": np.uint8}

@@ -20,7 +20,7 @@ QUALITY = 92
 """Default JPEG quality."""
 _DESCRIPTION = 270
 """TIFF's tag ImageDescription."""
-_LEFT_OUT = ("depth", "normal", "label", "instance", "mobility", "flow", "measured_depth", "right")
+_LEFT_OUT = ("depth", "normal", "label", "instance", "mobility", "flow", "window", "measured_depth", "right")
 
 
 def left_out(image: Image) -> tuple[str, ...]:

@@ -6,6 +6,7 @@
 | normal | PNG, 3 x 16 bits: x, y, z as (n + 1) times 32767.5; all 0 without a surface |
 | label | PNG, 16 bits: the number of the class |
 | mobility | PNG, 8 bits: 0 none, 1 static, 2 movable, 3 moving |
+| window | PNG, 8 bits: 255 times the share of light that passes the window undeflected |
 | instance | PNG, 3 x 8 bits: one colour per instance, see `instance_colours` |
 | flow | PNG, 3 x 16 bits: (u, v) times 64 plus 32768, and 1 where known (KITTI's flow maps) |
 """
@@ -73,6 +74,11 @@ def flow_from(pixels: NDArray[Any]) -> NDArray[np.float32]:
     found = (pixels[:, :, :2].astype(np.float64) - _FLOW_ZERO) / FLOW_STEPS_PER_PIXEL
     found[pixels[:, :, 2] == 0] = np.nan
     return found.astype(np.float32)
+
+
+def window_pixels(window: NDArray[Any]) -> NDArray[np.uint8]:
+    """Transmittance of the window as grey values."""
+    return np.rint(255.0 * np.clip(np.asarray(window, np.float64), 0.0, 1.0)).astype(np.uint8)
 
 
 def instance_colours(instance: NDArray[Any]) -> NDArray[np.uint8]:

@@ -43,6 +43,7 @@ _ORIGIN_COLOURS = {
     "noise": "#45d6c8",
     "window": "#c8a04a",
     "interference": "#ff5d5d",
+    "sunlight": "#ffd24a",
 }
 _NO_LABEL = {"none": UNKNOWN, "unlabeled": UNKNOWN}
 

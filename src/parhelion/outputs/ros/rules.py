@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 # /front/camera_info
 # /front/depth/image_raw               measurement of a depth camera; for other cameras the true depth, if requested
 # /front/right/image_raw, camera_info  second lens of a stereo pair
-# /front/ground_truth/depth/image_raw  true depth of a depth camera; likewise label, instance, mobility
+# /front/ground_truth/depth/image_raw  true depth of a depth camera; likewise label, instance, mobility, window
 # /front/ground_truth/objects          vision_msgs/Detection2DArray of the visible objects, if requested
 #
 # Pictures are in the frame front_optical_frame (x right, y down, z forward), a child of front in /tf_static.
@@ -103,6 +103,8 @@ def image_messages(image: Image, context: TopicContext) -> Iterator[Message]:
         yield plain(f"{base}/ground_truth/instance/{IMAGE_TOPIC}", image.instance)
     if image.mobility is not None:
         yield plain(f"{base}/ground_truth/mobility/{IMAGE_TOPIC}", image.mobility)
+    if image.window is not None:
+        yield plain(f"{base}/ground_truth/window/{IMAGE_TOPIC}", image.window)
     requested = getattr(context.sensor.sensor, "truth", ())
     # An empty list is sent, too: it differs from objects that were not requested.
     if image.objects or (isinstance(requested, tuple) and "objects" in requested):

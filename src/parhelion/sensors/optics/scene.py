@@ -178,7 +178,7 @@ class Patches:
 # ---- scene ----------------------------------------------------------------------------------------------------------
 
 
-_SPECULAR_COLUMNS = ("mirror", "pane_index", "transmits", "pane_transmittance")
+_SPECULAR_COLUMNS = ("mirror", "pane_index", "transmits", "pane_transmittance", "water_attenuation", "rough_water")
 
 
 @kernel_tree(fixed=("shared", "names"))
@@ -219,7 +219,7 @@ class Columns:
         return values
 
 
-@kernel_tree()
+@kernel_tree(fixed=("has_water",))
 @dataclass
 class Surfaces:
     """Surface tables for kernels, by part number."""
@@ -239,6 +239,8 @@ class Surfaces:
     patterns: SurfacePatterns | None = None
     patches: Patches | None = None
     """Puddles and snow; None if there are none."""
+    has_water: bool = False
+    """True if lidars see the bottom of some water."""
 
     def material(self, part: Int, active: Bool) -> Int:
         """Material numbers of parts."""
@@ -288,6 +290,13 @@ class Surfaces:
             # The columns of the split have blocks of parts, and those of the reflection blocks of materials.
             row = part + self.patches.blocks(part, place, up, active) * self.patches.parts
         return cast("tuple[Float, Float]", specular_split(cos_theta, self.split.at(row, active)))
+
+    def water(self, part: Int, active: Bool) -> tuple[Float, Float]:
+        """Refractive index and attenuation [1/m] of water with a visible bottom; an index of 1 for other parts."""
+        mi, dr = running_engine().mi, running_engine().dr
+        columns = self.split.at(part, active)
+        attenuation = mi.Float(columns["water_attenuation"])
+        return dr.select(attenuation > 0.0, mi.Float(columns["pane_index"]), 1.0), attenuation
 
     def textured(self, part: Int, active: Bool) -> Bool:
         """Mask of the parts that have a texture, or holes."""
@@ -350,6 +359,11 @@ class LightScene(DeviceOwned):
         self._in_weather: tuple[Ground, Surfaces] | None = None
         looked_up = part_numbers(world, rows)
         table = material_table(materials, wavelength_nm)
+        has_water = bool(np.any(table["water_attenuation"] > 0.0))
+        whole = table["diffuse"] + table["curve_level"]
+        if has_water:
+            # The light that returns from a body of water comes from its depth, which lidars resolve.
+            table["diffuse"] = np.where(table["water_attenuation"] > 0.0, np.float32(0.0), table["diffuse"])
         textures = PartTextures.of(self.scene, world) if np.any(self.parts.texture >= 0) else None
         patterns = SurfacePatterns.of(
             self.scene, world, materials, rows, partial(_diffuse, wavelength_nm=wavelength_nm)
@@ -358,8 +372,8 @@ class LightScene(DeviceOwned):
         reflection = np.zeros(2, np.float32)
         if materials:
             varied = textures is not None or patterns is not None
-            reflection = reflection_table(materials, wavelength_nm, textured=varied)
-        diffuse = (table["diffuse"] + table["curve_level"])[rows]
+            reflection = reflection_table(materials, wavelength_nm, textured=varied, table=table)
+        diffuse = whole[rows]
         diffuse = diffuse if len(rows) else np.zeros(1, np.float32)
         self.names = PartNames(self.engine.table(looked_up), self.engine.table(diffuse))
         split = table["mirror"][rows] + table["transmits"][rows] if len(rows) else np.zeros(0)
@@ -373,6 +387,7 @@ class LightScene(DeviceOwned):
             textures=textures,
             holes=Holes.of(self.scene, appearances(world, rows), len(rows)),
             patterns=patterns,
+            has_water=has_water,
         )
 
     def surfaces_in(self, ground: Ground | None) -> Surfaces:

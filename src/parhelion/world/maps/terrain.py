@@ -1,4 +1,4 @@
-"""Heights of the ground below a map: GeoTIFF in its own coordinates, or a height map that covers the map.
+"""Heights of the ground: GeoTIFF in its own coordinates, as a world or below a map, or a height map that covers a map.
 
 Tags of GeoTIFF: OGC 19-008r4, https://docs.ogc.org/is/19-008r4/19-008r4.html
 """
@@ -8,17 +8,20 @@ from __future__ import annotations
 import io
 import warnings
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from parhelion.core.errors import ConfigError
-from parhelion.core.pose import Floats
-from parhelion.core.reading import read_bytes
+from parhelion.core.pose import Floats, Pose
+from parhelion.core.reading import file_reader, read_bytes
+from parhelion.world import shapes
 from parhelion.world.maps.plane import MapGround
 from parhelion.world.procedural.heightmap import MOST_HEIGHTS, read_height_map
 from parhelion.world.sources import GeoOrigin
+from parhelion.world.world import World
 
 _SCALE, _TIEPOINT, _TRANSFORM, _KEYS, _NODATA = 33550, 33922, 34264, 34735, 42113
 _LARGEST_BYTES = 512 * 1024 * 1024
@@ -167,6 +170,76 @@ def ground_from(
         share = 100.0 * np.count_nonzero(~np.isfinite(grid)) / grid.size
         raise ConfigError(f"{file}: has no heights for {share:.0f} % of the map")
     return _ground(grid - zero, low, step)
+
+
+@file_reader(ConfigError)
+def load_geotiff(
+    path: str | PathLike[str],
+    seed: int = 0,
+    *,
+    area_m: tuple[float, float, float, float] | None = None,
+    material: str = "grass",
+    water_level_m: float | None = None,
+    water: str = "water",
+) -> World:
+    """Load the heights of a GeoTIFF as a world whose z is the height in the file.
+
+    Args:
+        path: The file.
+        seed: Unused; heights have no random part.
+        area_m: Part of the file as x0, y0, x1, y1 [m] from its centre, x east and y north; by default all
+            of it, between the centres of its outer pixels.
+        material: Material of the ground.
+        water_level_m: Height of a level of water [m]; None for none.
+        water: Material of the water.
+    """
+    from pymap3d import enu2geodetic
+
+    file = Path(path)
+    image = read_geotiff(file)
+    if image is None:
+        raise ConfigError(f"{file}: has no coordinates; use it as the terrain of a layout instead")
+    rows, columns = image.heights.shape
+    x, y = (
+        start + sign * step * 0.5 * (n - 1)
+        for start, step, n, sign in zip(image.start, image.step, (columns, rows), (1, -1), strict=True)
+    )
+    lat, lon = (y, x) if image.zone is None else inverse_utm(x, y, image.zone)
+    per_x, per_y = (111_320.0 * np.cos(np.radians(lat)), 110_574.0) if image.zone is None else (1.0, 1.0)
+    half = 0.5 * np.array([(columns - 1) * image.step[0] * per_x, (rows - 1) * image.step[1] * per_y])
+    low, high = (-half, half) if area_m is None else (np.array(area_m[:2]), np.array(area_m[2:]))
+    if not (np.all(np.isfinite([low, high])) and np.all(high > low)):
+        raise ConfigError(f"{file}: area_m must be x0, y0, x1, y1 with x0 < x1 and y0 < y1, got {area_m}")
+    step_m = max(min(image.step[0] * per_x, image.step[1] * per_y), float(np.sqrt(np.prod(high - low) / _MOST_CELLS)))
+    counts = np.maximum(2, np.ceil((high - low) / step_m - 1e-9).astype(int) + 1)
+    east, north = np.meshgrid(*(np.linspace(a, b, n) for a, b, n in zip(low, high, counts, strict=True)))
+    lats, lons, _ = enu2geodetic(east, north, 0.0, lat, lon, 0.0)
+    heights = image.at(np.asarray(lons), np.asarray(lats))
+    corner = np.arange(counts[0] * counts[1]).reshape(counts[::-1])
+    a, b, c, d = corner[:-1, :-1], corner[:-1, 1:], corner[1:, 1:], corner[1:, :-1]
+    faces = np.concatenate([np.stack(f, axis=-1).reshape(-1, 3) for f in ((a, b, c), (a, c, d))])
+    faces = faces[np.isfinite(heights.ravel()[faces]).all(axis=1)]
+    if not len(faces):
+        raise ConfigError(f"{file}: has no heights in the area from {low.tolist()} to {high.tolist()} m")
+    world = World(file.stem)
+    world.origin = GeoOrigin(latitude_deg=float(lat), longitude_deg=float(lon))
+    points = np.stack([east, north, np.nan_to_num(heights)], axis=-1).reshape(-1, 3)
+    world.add((points, faces), material=material, label="terrain", name="terrain")
+    if water_level_m is not None:
+        level = Pose(xyz=(*(0.5 * (low + high)), water_level_m))
+        world.add(shapes.plane(*(high - low)), material=water, label="water", name="water", pose=level)
+    return world
+
+
+def inverse_utm(x: float, y: float, zone: int) -> tuple[float, float]:
+    """Latitude and longitude [degrees] of a place in a zone of UTM, the inverse of `utm` by Newton's method."""
+    lat, lon = y / 110_574.0 if zone > 0 else (y - 10_000_000.0) / 110_574.0, 6.0 * abs(zone) - 183.0
+    for _ in range(8):
+        place = np.array(utm(np.array([lon, lon + 1e-6, lon]), np.array([lat, lat, lat + 1e-6]), zone))
+        slopes = np.stack([place[:, 1] - place[:, 0], place[:, 2] - place[:, 0]], axis=1) / 1e-6
+        step = np.linalg.solve(slopes, np.array([x, y]) - place[:, 0])
+        lon, lat = lon + float(step[0]), lat + float(step[1])
+    return lat, lon
 
 
 def _ground(grid: Floats, low: Floats, step: Floats) -> MapGround:

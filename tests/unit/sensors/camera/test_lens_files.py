@@ -222,7 +222,7 @@ def test_xml_and_missing_files(tmp_path: Path) -> None:
 
 
 @given(st.sampled_from([ROS, OPENCV]), st.data())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_cut_and_scrambled_files_never_raise_anything_else(tmp_path: Path, text: str, data: st.DataObject) -> None:
     content = bytearray(text.encode())
     del content[data.draw(st.integers(0, len(content))) :]

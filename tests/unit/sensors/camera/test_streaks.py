@@ -18,6 +18,8 @@ from parhelion.sensors.optics.camera.lattice import CELL_M, drops_in_cells, part
 from parhelion.sensors.optics.camera.streaks import (
     Streaks,
     _cells_in_view,
+    _in_picture,
+    _near_view,
     capsules,
     drawn_area,
     farthest_m,
@@ -30,6 +32,7 @@ from parhelion.sensors.optics.camera.streaks import (
     with_layer,
 )
 from parhelion.weather.media.rain import drop_diameter, drops_per_m3, terminal_velocity
+from pins import check, even
 
 LENS = Intrinsics(320, 240, 300.0, 300.0, 159.5, 119.5)
 RAIN = ph.Weather(rain_rate_mm_h=25, seed=3)
@@ -348,3 +351,47 @@ def test_cells_of_a_narrow_view_lie_near_its_cone() -> None:
     half = np.arctan(np.hypot(159.5 + 0.5, 119.5 + 0.5) / 300.0)
     assert far.any()
     assert np.all(angle < 1.2 * half + np.arcsin(radius / distance[far]))
+
+
+def test_the_coarse_test_of_the_view_follows_its_edges() -> None:
+    """15 % wider than the picture, and a margin in metres around it."""
+    lens = Intrinsics(40, 20, 50.0, 25.0, 12.0, 13.0)
+    limits = {0: (-12.5 / 50.0, 27.5 / 50.0), 1: (-13.5 / 25.0, 6.5 / 25.0)}
+    for z in (0.5, 2.0):
+        for axis, ends in limits.items():
+            for sign, end in zip((-1.0, 1.0), ends, strict=True):
+                edge = 1.15 * end * z + sign * 0.1
+                point = np.zeros((2, 3))
+                point[:, 2], point[:, axis] = z, (edge - sign * 1e-6, edge + sign * 1e-6)
+                assert _near_view(point, lens, 3.0, 0.1).tolist() == [0], (z, axis, sign)
+    deep = np.array([[0.0, 0.0, z] for z in (-0.01, 0.01, 3.0999, 3.1001)])
+    assert _near_view(deep, lens, 3.0, 0.1).tolist() == [1, 2]
+    fisheye = Intrinsics(40, 20, 50.0, 25.0, 12.0, 13.0, model="equidistant")
+    around = 3.1 * np.array([[0.0, 0.0, -0.999], [0.999, 0.0, 0.0], [0.0, 1.001, 0.0], [0.6, 0.64, 0.48]])
+    assert _near_view(around, fisheye, 3.0, 0.1).tolist() == [0, 1, 3]
+    low = np.array([[-0.5, 0.0], [-0.6, 0.0], [39.4, 0.0], [39.5, 0.0], [3.0, -0.6], [3.0, 19.5], [3.0, 19.4]])
+    assert _in_picture(low, low, lens, 0.0).tolist() == [True, False, True, False, False, False, True]
+    assert _in_picture(low - 2.0, low, lens, 0.0).tolist() == [True, False, True, True, False, True, True]
+    assert _in_picture(low - 3.0, low - 3.0, lens, 3.0).tolist() == [True, False, True, True, False, True, True]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["pinhole", "fisheye", "snow"])
+def test_numbers_of_streaks(kind: str) -> None:
+    """Ends, depths, widths and layers of the drops of a moving camera: recorded."""
+    lens = Intrinsics(64, 48, 50.0, 52.0, 30.0, 25.0)
+    weather = ph.Weather(rain_rate_mm_h=40, wind_m_s=(3.0, -1.0, 0.0), seed=4)
+    if kind == "fisheye":
+        lens = Intrinsics(64, 48, 20.0, 21.0, 31.0, 23.0, model="equidistant")
+    if kind == "snow":
+        weather = ph.Weather(snow_rate_mm_h=3, seed=4)
+    place, last = ph.Pose((1.0, 2.0, 3.0), rpy_deg=(3, 10, 40)), ph.Pose((1.05, 2.0, 3.0), rpy_deg=(3, 10, 41))
+    for most in (40.0, 3e3):
+        found = streaks_of(weather, lens, place, 0.7, 8e-3, end_pose=last, most=most, aperture_m=2e-3, focus_m=4.0)
+        assert len(found.start) > 5
+        behind = layer_of(found, 64, 48, np.full((48, 64), 1.0))
+        whole = layer_of(found, 64, 48)
+        check(
+            f"camera/streaks-{kind}-{most:g}", rel=1e-6, **vars(found), share=even(whole.share),
+            light=even(whole.light), mask=even(whole.mask), hidden=even(behind.share),
+        )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from parhelion.sensors.check import same_bits
 from parhelion.sensors.waves.gnss import rinex_nav
 from parhelion.sensors.waves.gnss.config import GnssConfig
 from parhelion.sensors.waves.gnss.rinex_nav import _header, read_navigation
-from parhelion.sensors.waves.gnss.satellites import SIGNALS, nominal, states
+from parhelion.sensors.waves.gnss.satellites import SIGNALS, Ephemerides, nominal, states
 
 STILL = ph.Fixed(ph.Pose((0, 0, 2)))
 
@@ -345,3 +346,145 @@ def test_times_of_records_count_from_the_earliest_week_and_beidou_is_14_s_behind
     assert eph.toc.tolist() == [604_900.0, 604_714.0, 3600.0]
     assert eph.toe.tolist() == [604_000.0, 604_864.0, 3600.0]
     assert eph.health.tolist() == [0, 0, 5]
+
+
+def four() -> Ephemerides:
+    """A satellite of each system with all elements unlike; GPS and BeiDou refer to times across a change of week."""
+    k = np.arange(4.0)
+    names = [one.name for one in fields(Ephemerides) if one.name not in ("satellite", "health", "fit_s")]
+    numbers = {name: (1.0 + 0.1 * n + 0.01 * k) * 10.0 ** (n % 5 - 4) for n, name in enumerate(names)}
+    numbers |= {
+        "toe": np.array([-7200.0, 530_000.0, 5.0, 0.0]), "toc": np.array([-7184.0, 530_010.0, 7.0, 0.0]),
+        "root_a": 5153.0 + k, "e": 0.01 * (1.0 + k), "toe_second": np.array([597_600.0, 3600.0, 604_791.0, 0.0]),
+    }  # fmt: skip
+    return Ephemerides(
+        satellite=np.array(["G07", "E11", "C19", "R03"]),
+        health=np.array([0, 5, 1, 0]),
+        fit_s=np.full(4, 7200.0),
+        **numbers,
+    )
+
+
+def test_written_navigation_files_have_the_columns_of_the_format(tmp_path: Path) -> None:
+    """RINEX 3.04, table A5 to A14, read here by columns; and by the reader."""
+    eph, start = four(), GpsTime(2200, 86_400.0)
+    alpha, beta = np.array([1.2345e-8, -2e-8, 3e-7, 4e-7]), np.array([9e4, -1.5e5, 6e4, 3.9e5])
+    rinex_nav.write_navigation(tmp_path / "a.nav", eph, start, (alpha, beta))
+    lines = (tmp_path / "a.nav").read_text().splitlines()
+    assert lines[0] == "     3.04           N: GNSS NAV DATA    M: MIXED            RINEX VERSION / TYPE"
+    assert lines[1][60:] == "PGM / RUN BY / DATE "
+    assert lines[2].startswith("GPSA   1.2345D-08 -2.0000D-08")
+    assert lines[3][:17] == "GPSB   9.0000D+04"
+    assert lines[4].split() == ["18", "LEAP", "SECONDS"]
+    assert lines[5].split() == ["END", "OF", "HEADER"]
+    assert {len(line) for line in lines[:6]} == {80}
+    assert len(lines) == 6 + 3 * 8
+    calendar = ["2022 03 06 22 00 16", "2022 03 13 03 13 30", "2022 03 06 23 59 53"]
+    behind, weeks = [0.0, 0.0, 14.0], [2200, 2201, 2200 - 1356]
+    rate = {"G": 7.2921151467e-5, "E": 7.2921151467e-5, "C": 7.2921150e-5}
+    for k in range(3):
+        part = lines[6 + 8 * k : 14 + 8 * k]
+        letter = str(eph.satellite[k])[0]
+        second = (start.second + eph.toe[k] - behind[k]) % 604_800.0
+        assert part[0][:3] == eph.satellite[k]
+        assert part[0][3:23] == f" {calendar[k]}"
+        node = eph.omega0[k] + rate[letter] * (second - eph.toe_second[k])
+        expected = [
+            [eph.af0[k], eph.af1[k], eph.af2[k]],
+            [1.0, eph.crs[k], eph.dn[k], eph.m0[k]],
+            [eph.cuc[k], eph.e[k], eph.cus[k], eph.root_a[k]],
+            [second, eph.cic[k], node, eph.cis[k]],
+            [eph.i0[k], eph.crc[k], eph.omega[k], eph.omega_dot[k]],
+            [eph.i_dot[k], 517.0 if letter == "E" else 0.0, weeks[k], 0.0],
+            [eph.accuracy_m[k], eph.health[k], eph.tgd[k], 0.0 if letter == "E" else 1.0],
+            [second, 4.0] if letter == "G" else [second, 0.0],
+        ]
+        for number, (line, values) in enumerate(zip(part, expected, strict=True)):
+            begin = 23 if number == 0 else 4
+            found = [float(line[begin + 19 * n : begin + 19 * n + 19].replace("D", "E")) for n in range(len(values))]
+            assert found == pytest.approx(values, rel=1e-11), (k, number)
+            assert len(line) == begin + 19 * len(values)
+    read = read_navigation(tmp_path / "a.nav")
+    assert (read.start, read.left_out) == (GpsTime(2200, 0.0), {})
+    assert read.klobuchar is not None
+    assert read.klobuchar[0] == pytest.approx(alpha, rel=1e-4)
+    assert read.klobuchar[1] == pytest.approx(beta, rel=1e-4)
+    assert read.ephemerides.toe == pytest.approx(eph.toe[:3] + 86_400.0)
+    assert read.ephemerides.toc == pytest.approx(eph.toc[:3] + 86_400.0)
+    assert read.ephemerides.accuracy_m == pytest.approx(eph.accuracy_m[:3], rel=1e-12)
+
+
+def record(head: str, version: float = 3.0) -> list[str]:
+    """A record of zeros with possible orbital elements."""
+    names = [name for row in rinex_nav._ROWS for name in row]
+    values = dict.fromkeys(names, 0.0) | {"root_a": 5153.5}
+    blank = " " * (4 if version >= 3.0 else 3)
+    rows = ["".join(f"{values[name]:19.12E}" for name in row) for row in rinex_nav._ROWS]
+    return [head + "".join(f"{0.0:19.12E}" for _ in range(3)), *(blank + row for row in rows)]
+
+
+def test_times_and_names_of_records_fill_their_columns() -> None:
+    """Two digits of month, day, hour, minute and second; a blank instead of a leading zero."""
+    file = Path("a.nav")
+    moment = GpsTime.from_calendar(datetime(2021, 11, 28, 19, 45, 37))
+    for head, version, name in (
+        ("E27 2021 11 28 19 45 37", 3.0, "E27"), ("C 7 2021 11 28 19 45 37", 3.02, "C07"),
+        ("19 21 11 28 19 45 37.0", 2.1, "G19"), (" 9 21 11 28 19 45 37.0", 2.0, "G09"),
+    ):  # fmt: skip
+        found = rinex_nav._row(file, 1, record(head, version), version)
+        assert (found["satellite"], found["toc_week"], found["toc_second"]) == (name, moment.week, moment.second)
+    half = rinex_nav._row(file, 1, record("19 21 11 28 19 45 37.5", 2.1), 2.1)
+    assert half["toc_second"] == moment.second + 0.5
+    for name in ("E00", "R07", "Gxx", "G0x", "Gx1"):
+        with pytest.raises(FormatError, match="is no satellite"):
+            rinex_nav._row(file, 1, record(f"{name} 2021 11 28 19 45 37"), 3.0)
+    for name in ("G10", "G20"):
+        assert rinex_nav._row(file, 1, record(f"{name} 2021 11 28 19 45 37"), 3.0)["satellite"] == name
+
+
+def test_limits_of_orbital_elements_are_allowed() -> None:
+    good = {"e": 0.0, "root_a": 5153.0, "toe_second": 0.0, "week": 0.0}
+    ends = {"e": (0.0, 0.3), "root_a": (4000.0, 7000.0), "toe_second": (0.0, 604_800.0), "week": (0.0, 10_000.0)}
+    for name, (low, high) in ends.items():
+        for value, inside in ((low, True), (high, True), (low - 0.01, False), (high * 1.001 + 0.01, False)):
+            if inside:
+                rinex_nav._check(Path("a.nav"), 1, {**good, name: value})
+            else:
+                with pytest.raises(FormatError, match=f"{name} must be from {low:g} to {high:g}, got"):
+                    rinex_nav._check(Path("a.nav"), 1, {**good, name: value})
+
+
+def test_records_follow_each_other_by_their_number_of_lines() -> None:
+    """Eight lines per record, four of GLONASS and SBAS; blank lines between them are skipped."""
+    lines = ["header", "G01", *"abcdefg", "", "R02", *"abc", "S20", *"abc", "  ", "E03", *"abcdefg"]
+    found = list(rinex_nav._records(Path("a.nav"), lines, 1, 3.0))
+    assert [(number, system, len(part), part[0]) for number, system, part in found] == [
+        (2, "G", 8, "G01"), (11, "R", 4, "R02"), (15, "S", 4, "S20"), (20, "E", 8, "E03"),
+    ]  # fmt: skip
+    old = list(rinex_nav._records(Path("a.nav"), ["1", *"abcdefg", "2", *"abcdefg"], 0, 2.1))
+    assert [(number, system, part[0]) for number, system, part in old] == [(1, "G", "1"), (9, "G", "2")]
+    with pytest.raises(FormatError, match="the record of line 2 has 7 of 8 lines"):
+        list(rinex_nav._records(Path("a.nav"), lines[:8], 1, 3.0))
+    with pytest.raises(FormatError, match="line 2: 'X01' is no satellite"):
+        list(rinex_nav._records(Path("a.nav"), ["header", "X01"], 1, 3.0))
+
+
+def test_headers_of_every_version() -> None:
+    def lines(version: str, kind: str = "N") -> list[str]:
+        return [f"{version:>9}{'':11}{kind:<40}RINEX VERSION / TYPE", f"{'':60}END OF HEADER"]
+
+    for version in ("2.00", "3.99"):
+        assert _header(Path("a"), lines(version)) == (float(version), None, 2)
+    for version in ("1.99", "4.00"):
+        with pytest.raises(FormatError, match="versions 2 and 3 can be read"):
+            _header(Path("a"), lines(version))
+    assert _header(Path("a"), lines("3.04", "n"))[0] == 3.04
+    with pytest.raises(FormatError, match="holds no navigation messages; its type is 'O'"):
+        _header(Path("a"), lines("3.04", "O"))
+    one = lines("3.04")
+    one.insert(1, f"{'GPSA ' + 4 * '  1.0000D+00':<60}IONOSPHERIC CORR")
+    assert _header(Path("a"), one)[1:] == (None, 3)
+    assert rinex_nav._number(Path("a"), 1, " ") == 0.0
+    for text, message in (("1.5x", "line 7: '1.5x' is no number"), ("inf", "line 7: 'inf' is not finite")):
+        with pytest.raises(FormatError, match=message):
+            rinex_nav._number(Path("a"), 7, text)

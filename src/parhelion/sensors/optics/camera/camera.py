@@ -240,7 +240,7 @@ class Camera(FrameSensor[CameraConfig, Image]):
         height: Image height [pixel], for another resolution of the same field of view.
         samples: Rays per pixel.
         bounces: Maximum number of scattering events after the first surface.
-        truth: Ground-truth images to return: depth, normal, label, instance, mobility, flow, objects.
+        truth: Ground-truth images to return: depth, normal, label, instance, mobility, flow, window, objects.
         picture: False omits the colour image and returns ground truth only.
         developed: False returns band radiance [W/(m^2 sr)] as float32, before lens falloff and sensor.
         exposure_s: Exposure time [s]; replaces automatic exposure.

@@ -24,6 +24,7 @@ from parhelion.core.random import Stream, to_normal, to_unit
 from parhelion.sensors.optics.camera.config import Depth, Stereo, TimeOfFlight
 from parhelion.sensors.optics.camera.lens import project
 from parhelion.sensors.optics.camera.truth import PixelTruth
+from parhelion.sensors.optics.phase import ambiguity_m, phase_sigma_m, wrapped
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -266,21 +267,23 @@ def flight_depth(
     if flight.harmonic:
         # Four samples per period cannot separate the third harmonic from the conjugate of the first.
         phasor = phasor + flight.harmonic * np.abs(phasor) * np.exp(-3j * np.angle(phasor))
-    metres = SPEED_OF_LIGHT_M_S / (4.0 * np.pi * flight.modulation_mhz * 1e6)
+    period = ambiguity_m(flight.modulation_mhz * 1e6)
+    metres = period / (2.0 * np.pi)
     measured = range_m + np.angle(phasor * np.exp(-1j * range_m / metres)) * metres
     total = own + flight.ambient_e
     noise = flight_sigma(flight, own)
     answered = found & (total <= full_well_e) & (flight.contrast * own >= flight.least_signal_to_noise * np.sqrt(total))
     measured = measured + np.where(answered, noise, 0.0) * draws.first
     if flight.wraps:
-        measured = np.mod(measured, 2.0 * np.pi * metres)
+        measured = np.asarray(wrapped(measured, period))
     return reported(measured * along, answered, sheet, draws.second)
 
 
 def flight_sigma(flight: TimeOfFlight, signal_e: Floats) -> Floats:
     """Standard deviation of range [m] for `signal_e` electrons of the camera's own light."""
-    scale = SPEED_OF_LIGHT_M_S / (4.0 * np.sqrt(2.0) * np.pi * flight.modulation_mhz * 1e6)
-    return scale * np.sqrt(signal_e + flight.ambient_e) / np.maximum(flight.contrast * signal_e, 1e-9)
+    # Pixels without any light have no valid depth; the limit keeps their division finite.
+    snr = np.maximum(flight.contrast * signal_e, 1e-9) / np.sqrt(np.maximum(signal_e + flight.ambient_e, 1e-9))
+    return np.asarray(phase_sigma_m(snr, modulation_hz=flight.modulation_mhz * 1e6))
 
 
 def interreflected(

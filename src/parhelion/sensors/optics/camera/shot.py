@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from parhelion.sensors.optics.camera.depth import DepthDraws, StereoCalibration,
 from parhelion.sensors.optics.camera.device import CameraOnDevice
 from parhelion.sensors.optics.camera.electronics import SensorElectronics, axis_cosines, develop
 from parhelion.sensors.optics.camera.lens import aperture_radius_m, lights
-from parhelion.sensors.optics.camera.lens_drops import lens_drops, through_lens_drops
+from parhelion.sensors.optics.camera.lens_drops import LensDrops, lens_drops, through_lens_drops
 from parhelion.sensors.optics.camera.path import RenderInputs
 from parhelion.sensors.optics.camera.readout import AutoExposure, Exposure, auto_exposure, meter, with_glare
 from parhelion.sensors.optics.camera.scene import CameraScene
@@ -278,29 +279,51 @@ class Shot:
         drops, *others = window.shares(self.start, self.weather, speed)
         table = self.device.engine.table
         if any(others):
-            sheet = self.camera.config
-            pupil_m = 2.0 * aperture_radius_m(sheet.focal_length_mm, sheet.lens.f_number)
-            found = window_map(window.seed, (0.0, *others), 1e3 * pupil_m)
-            middles = self.device.middles.reshape(-1, 3)
-            shape = (view.height, view.width, 1)
-            passed, scattered = (
-                through(one, middles, LENS_MM).reshape(shape).astype(np.float32)
-                for one in (found.transmittance, found.scattered)
-            )
+            passed, scattered = (one[..., None] for one in self._patches(window, others))
             clear = _stacked(planes, view)
             seen = passed * clear + scattered * with_glare(clear, 1.0)
             planes = [table(seen[..., band]) for band in range(len(planes))]
         if drops:
-            lens = self.camera.intrinsics
-            scale = lens.width / DROPS_WIDTH_PX
-            radii = (max(1.0, 6.0 * scale), max(2.0, 30.0 * scale))
-            count = drops_in_picture(drops, lens.width, lens.height, radii)
-            some = lens_drops(lens, seed=window.seed, count=count, radius_px=radii)
+            some = self._window_drops(window, drops)
             planes = [
                 table(through_lens_drops(copied(plane), some, view.width, view.height).astype(np.float32))
                 for plane in planes
             ]
         return planes
+
+    def _patches(self, window: Window, others: Sequence[float]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Transmitted and scattered share of each pixel behind patches of dirt, each of shape (h, w)."""
+        sheet = self.camera.config
+        pupil_m = 2.0 * aperture_radius_m(sheet.focal_length_mm, sheet.lens.f_number)
+        found = window_map(window.seed, (0.0, *others), 1e3 * pupil_m)
+        middles = self.device.middles
+        passed, scattered = (
+            through(one, middles.reshape(-1, 3), LENS_MM).reshape(middles.shape[:2]).astype(np.float32)
+            for one in (found.transmittance, found.scattered)
+        )
+        return passed, scattered
+
+    def _window_drops(self, window: Window, share: float) -> LensDrops:
+        """Drops that cover a share of the window."""
+        lens = self.camera.intrinsics
+        scale = lens.width / DROPS_WIDTH_PX
+        radii = (max(1.0, 6.0 * scale), max(2.0, 30.0 * scale))
+        count = drops_in_picture(share, lens.width, lens.height, radii)
+        return lens_drops(lens, seed=window.seed, count=count, radius_px=radii)
+
+    def _window_truth(self) -> NDArray[np.float32]:
+        """Share of the light of each pixel that passes the window undeflected, shape (h, w); 1 without dirt."""
+        clear = np.ones(self.device.middles.shape[:2], np.float32)
+        window = self.camera.window
+        if window is None:
+            return clear
+        speed = 0.0 if isinstance(self.motion, Fixed) else float(np.linalg.norm(velocity_at(self.motion, self.start)))
+        drops, *others = window.shares(self.start, self.weather, speed)
+        if any(others):
+            clear = self._patches(window, others)[0]
+        if drops:
+            clear = clear * (1.0 - self._window_drops(window, drops).share.reshape(clear.shape))
+        return clear.astype(np.float32)
 
     def _second_lens(self) -> Shot:
         """Same picture through the second lens."""
@@ -336,6 +359,8 @@ class Shot:
         }
         if self.mobility is not None:
             found["mobility"] = mobility_mask(seen, self.mobility)
+        if "window" in camera.truth:
+            found["window"] = self._window_truth()
         if "flow" in camera.truth:
             middles, scene = self.device.middles, self.target.scene
             times = self.start + 0.5 * taken.time_s + line_time * np.arange(len(middles))

@@ -30,7 +30,7 @@ from parhelion.sensors.optics.scene import PartNames
 from parhelion.world.parts import WorldObject
 from parhelion.world.world import World
 
-TRUTH = ("depth", "normal", "label", "instance", "mobility", "flow", "objects")
+TRUTH = ("depth", "normal", "label", "instance", "mobility", "flow", "window", "objects")
 """Available kinds of ground truth."""
 
 

@@ -295,6 +295,41 @@ class NonRepetitivePattern(Config):
         return self
 
 
+class SwathPattern(Config):
+    """Mirror of an airborne scanner that looks down: lines across the flight direction x, or circles around nadir."""
+
+    kind: Literal["swath"]
+    mirror: Literal["oscillating", "polygon", "palmer"]
+    """Oscillating mirror: a sine across the track. Polygon: parallel lines at a constant angular rate, from right to
+    left. Palmer: a rotating inclined mirror, whose beam moves on a cone."""
+    rate_hz: Rate
+    """Frames per second: the stream is divided into frames of whole cycles."""
+    rates_hz: list[Rate] = Field(default_factory=list)
+    points_per_second: Positive
+    """Shots per second while the scanner measures."""
+    scan_hz: Positive
+    """Cycles per second: oscillations to and fro, lines of a polygon, or revolutions."""
+    half_angle_deg: Annotated[float, Field(gt=0, lt=80)]
+    """Largest angle from nadir across the flight direction."""
+    along_angle_deg: Annotated[float, Field(gt=0, lt=80)] | None = None
+    """Largest angle from nadir along the flight direction, for a Palmer mirror; by default that across it."""
+    duty: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Share of a polygon's line in which it measures; the edge of the polygon passes in the rest."""
+
+    @model_validator(mode="after")
+    def _whole_cycles(self) -> SwathPattern:
+        for rate in {self.rate_hz, *self.rates_hz}:
+            cycles = self.scan_hz / rate
+            if abs(cycles - round(cycles)) > 1e-6 or round(cycles) < 1:
+                raise ValueError(f"scan_hz ({self.scan_hz:g}) must be a multiple of the frame rate ({rate:g} Hz)")
+            _check_shots(max(1.0, self.duty * self.points_per_second / rate), 1, rate)
+        if self.mirror != "polygon" and self.duty != 1.0:
+            raise ValueError(f"duty is for a polygon, not for a mirror that is {self.mirror}")
+        if self.mirror != "palmer" and self.along_angle_deg is not None:
+            raise ValueError(f"along_angle_deg is for a palmer mirror, not for one that is {self.mirror}")
+        return self
+
+
 class TablePattern(Config):
     """List of directions and times from a file with columns azimuth_deg, elevation_deg, time_s[, ring]."""
 
@@ -306,7 +341,7 @@ class TablePattern(Config):
 
 
 Pattern = Annotated[
-    SpinningPattern | RasterPattern | RosettePattern | NonRepetitivePattern | TablePattern,
+    SpinningPattern | RasterPattern | RosettePattern | NonRepetitivePattern | SwathPattern | TablePattern,
     Field(discriminator="kind"),
 ]
 
@@ -454,6 +489,21 @@ class Fmcw(Config):
     """Largest unambiguous radial velocity; faster ones wrap around. None if there is no limit."""
 
 
+class Amcw(Config):
+    """Amplitude-modulated continuous wave: a lidar that measures the phase of modulated light."""
+
+    fine_mhz: Positive
+    """Modulation frequency; its phase repeats after c / 2f."""
+    coarse_mhz: Positive | None = None
+    """Lower frequency, or difference of two, that selects the period of the first; None leaves ranges ambiguous."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Amcw:
+        if self.coarse_mhz is not None and self.coarse_mhz >= self.fine_mhz:
+            raise ValueError(f"coarse_mhz ({self.coarse_mhz:g}) must be below fine_mhz ({self.fine_mhz:g})")
+        return self
+
+
 def _known_scale(name: Any) -> Any:
     if not isinstance(name, str) or name not in scales():
         raise ValueError(f"expected {', '.join(map(repr, scales()))}")
@@ -502,7 +552,9 @@ class LidarConfig(Config):
     noise: Noise = Noise()
     intensity: Intensity
     fmcw: Fmcw | None = None
-    """Chirps of a coherent lidar; None for a lidar of pulses."""
+    """Chirps of a coherent lidar; None for others."""
+    amcw: Amcw | None = None
+    """Modulation of a lidar that measures phases; None for others."""
     transmitter: Transmitter | None = None
     """Absolute link budget; None if results in units of the threshold suffice."""
     sources: list[Source] = Field(min_length=1)
@@ -510,6 +562,13 @@ class LidarConfig(Config):
     """Fields without a source, and the reason for their value."""
     calibration: Calibration | None = None
     """Results measured on the user's own unit."""
+
+    @model_validator(mode="after")
+    def _one_range(self) -> LidarConfig:
+        offered = {self.receiver.returns, *self.receiver.returns_offered}
+        if self.amcw is not None and (self.fmcw is not None or offered != {"strongest"}):
+            raise ValueError("amcw has one range per shot: use it without fmcw, and with returns: strongest only")
+        return self
 
     @model_validator(mode="before")
     @classmethod

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from parhelion.core.arrays import Bool, DrJit, Float, Int, Ints, Keys, Masks, Mitsuba, Reals, State, namespace
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
@@ -21,6 +21,7 @@ from parhelion.sensors.optics.beams import Beams
 from parhelion.sensors.optics.lidar.config import LidarConfig, ReturnMode
 from parhelion.sensors.optics.lidar.draws import FALSE_ALARM_DRAW, WINDOW_DRAW
 from parhelion.sensors.optics.lidar.echoes import NO_ECHO, Block, ReturnEcho, choose
+from parhelion.sensors.optics.phase import ambiguity_m, phase_range, phase_sigma_m, unfolded
 
 FALSE_ALARM = NOTHING - 1
 """Slot number of a return that was caused by noise alone."""
@@ -49,6 +50,12 @@ class Detector:
     """Probability of a false return per shot, or None."""
     min_range: Float
     max_range: Float
+    fine_ambiguity: Float | None = None
+    """Range after which the phase of a lidar that measures phases repeats [m]; None for others."""
+    coarse_ambiguity: Float | None = None
+    """Likewise of its coarse frequency; None without one."""
+    coarse_sigma: Float | None = None
+    """Standard deviation of the coarse range at an SNR of 1 [m]."""
 
     @classmethod
     def of(
@@ -68,6 +75,13 @@ class Detector:
         receiver, limits, number = config.receiver, config.range, engine.number
         open_time = 2.0 * (limits.max_m - limits.min_m) / SPEED_OF_LIGHT_M_S
         alarms = config.noise.false_alarm_rate_hz if false_alarms else 0.0
+        phases: dict[str, Float] = {}
+        if config.amcw is not None:
+            phases["fine_ambiguity"] = number(ambiguity_m(1e6 * config.amcw.fine_mhz))
+            if config.amcw.coarse_mhz is not None:
+                coarse_hz = 1e6 * config.amcw.coarse_mhz
+                phases["coarse_ambiguity"] = number(ambiguity_m(coarse_hz))
+                phases["coarse_sigma"] = number(float(cast(float, phase_sigma_m(1.0, modulation_hz=coarse_hz))))
         return cls(
             mode=receiver.returns,
             max_returns=receiver.max_returns,
@@ -79,6 +93,7 @@ class Detector:
             false_alarm_chance=number(-math.expm1(-alarms * open_time)) if alarms else None,
             min_range=number(limits.min_m),
             max_range=number(limits.max_m),
+            **phases,
         )
 
     def with_noise(self, power: Float, deviations: Reals) -> Float:
@@ -130,6 +145,8 @@ def detect(
     """
     mi, dr = engine.mi, engine.dr
     shot, key = beams.draws(engine, beam, keys)
+    if detector.fine_ambiguity is not None:
+        return [_by_phase(engine, detector, blocks, shot, key)]
     found = _search(engine, detector, blocks, shot, key)
     if detector.noisy and detector.false_alarm_chance is not None:
         chance, place, size, _ = words(key, shot, FALSE_ALARM_DRAW)
@@ -146,6 +163,44 @@ def detect(
         same = strongest.slot == last.slot
         found = _sorted_pair(dr, strongest, _select(dr, same, second, last))
     return found
+
+
+def _by_phase(engine: Engine, detector: Detector, blocks: list[Block], shot: Int, key: Keys) -> Return:
+    """Range by the phase of all light of each beam; the power is the amplitude of the fine modulation."""
+    mi, dr = engine.mi, engine.dr
+    fine, coarse = detector.fine_ambiguity, detector.coarse_ambiguity
+    echoes = _BeamEchoes(engine, blocks)
+
+    def phasor(r: Float, p: Float, ambiguity: Float) -> tuple[Float, Float]:
+        turns = r / ambiguity
+        angle = (2.0 * math.pi) * (turns - dr.floor(turns))
+        return p * dr.cos(angle), p * dr.sin(angle)
+
+    def add(slot: Int, r: Float, p: Float, *values: Any) -> State:
+        use = (p > 0.0) & (r < NO_ECHO)
+        r, p = dr.select(use, r, 0.0), dr.select(use, p, 0.0)
+        sums = [a + b for a, b in zip(values[:2], phasor(r, p, cast("Float", fine)), strict=True)]
+        if coarse is not None:
+            sums += [a + b for a, b in zip(values[2:4], phasor(r, p, coarse), strict=True)]
+        peak, best = values[-2:]
+        stronger = use & (p > peak)
+        return *sums, dr.select(stronger, p, peak), dr.select(stronger, slot, best)
+
+    zeros = [mi.Float(0.0) for _ in range(2 if coarse is None else 4)]
+    *sums, _, best = echoes._pass((*zeros, mi.Float(0.0), mi.UInt32(NOTHING)), mi.Bool(True), add)
+    power = dr.sqrt(sums[0] * sums[0] + sums[1] * sums[1])
+    range_m = phase_range(sums[0], sums[1], ambiguity=fine)
+    deviation, wrong = mi.Float(0.0), mi.Float(0.0)
+    if detector.noisy:
+        a, b, _, _ = words(key, shot, WINDOW_DRAW)
+        deviation, wrong = to_normal(a, b)
+    if coarse is not None:
+        rough = phase_range(sums[2], sums[3], ambiguity=coarse)
+        snr = namespace(power).maximum(power, 1e-6) / detector.noise_sigma
+        rough = rough + wrong * cast("Float", detector.coarse_sigma) / snr
+        range_m = unfolded(range_m, rough, fine_ambiguity=fine, coarse_ambiguity=coarse)
+    hit = (best != NOTHING) & (detector.with_noise(power, deviation) >= 1.0) & (range_m >= detector.min_range)
+    return Return(dr.select(hit, range_m, NO_ECHO), power, best)
 
 
 def _search(engine: Engine, detector: Detector, blocks: list[Block], shot: Int, key: Keys) -> list[Return]:

@@ -49,8 +49,9 @@ from parhelion.sensors.optics.lidar.points import (
 from parhelion.sensors.optics.lidar.profiles import ProfiledParts, ProfileRows, substitute_for, warn_uncalibrated
 from parhelion.sensors.optics.lidar.readout import Readout, ambient_light
 from parhelion.sensors.optics.lidar.reception import Reception, receive
-from parhelion.sensors.optics.lidar.specular import trace_specular
+from parhelion.sensors.optics.lidar.specular import WaterColumn, trace_specular
 from parhelion.sensors.optics.lidar.weather import LaunchWeather, LidarWeather
+from parhelion.sensors.optics.phase import phase_sigma_m
 from parhelion.sensors.optics.scene import LightScene
 from parhelion.sensors.optics.window import RADIUS_MM, through, window_map
 from parhelion.sensors.scene import motion_knots
@@ -197,6 +198,8 @@ class LidarOnDevice(DeviceOwned):
             bandwidth, chirp = fmcw.bandwidth_ghz * 1e9, fmcw.chirp_us * 1e-6
             sigma_1 = float(cast(float, range_sigma_m(1.0, bandwidth_hz=bandwidth, chirp_s=chirp)))
             ratio = snr_at_threshold(fmcw)
+        if config.amcw is not None and not sigma_1:
+            sigma_1 = float(cast(float, phase_sigma_m(1.0, modulation_hz=1e6 * config.amcw.fine_mhz)))
         return Readout(
             noisy=self.noisy,
             sigma_0=self._opaque(np.hypot(noise.range_sigma_m, jitter_m)),
@@ -353,9 +356,18 @@ class LidarOnDevice(DeviceOwned):
         air = Air(self.optics.extinction) if weather is None else weather.air
         ground = None if launch.weather is None else launch.weather.ground(launch.times[0])
         light = Reflection(launch.target.surfaces_in(ground), self.sub_rays, self.optics, air)
-        echoes = illuminate_all(light, launch.target.scene.for_kernels(), beams)
+        scene = launch.target.scene.for_kernels()
+        echoes = illuminate_all(light, scene, beams)
         everyone = self.engine.dr.arange(self.engine.mi.UInt32, beams.count)
         blocks = echoes.blocks(self.engine, everyone)
+        column = None
+        if self.bounces and light.surfaces.has_specular:
+            behind, _ = trace_specular(light, scene, echoes, beams, self.bounces)
+            if behind is not None:
+                blocks.append(behind.of_all(self.engine, beams.count))
+                column = (
+                    WaterColumn(light, launch.target.names, blocks[0], blocks[1]) if light.surfaces.has_water else None
+                )
         background = None
         if weather is not None and weather.scatterers is not None:
             # A digitised signal contains the whole echo of a volume, a return only its peak.
@@ -364,7 +376,7 @@ class LidarOnDevice(DeviceOwned):
             if in_air is not None:
                 blocks = in_air.join(self.engine, blocks, everyone)
         window = window_m or (0.0, self.config.range.max_m)
-        return self._digitised(launch, blocks, beams, shots, window, bin_size_m, background)
+        return self._digitised(launch, blocks, beams, shots, window, bin_size_m, background, column)
 
     def _digitised(
         self,
@@ -375,10 +387,12 @@ class LidarOnDevice(DeviceOwned):
         window_m: tuple[float, float],
         bin_size_m: float,
         background: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None,
+        column: WaterColumn | None = None,
     ) -> Waveform:
         """W(r) = sum of P_k p(r - R_k) + noise, of selected shots at bins within `window_m`; one kernel thread per bin.
 
-        `blocks` are the echoes of all `beams`. `background` is a further signal of every shot, by range [m].
+        `blocks` are the echoes of all `beams`. `background` is a further signal of every shot, by range [m], and
+        `column` that of the water below it.
         """
         first, last = window_m
         if not (np.isfinite([first, last, bin_size_m]).all() and bin_size_m > 0 and last > first >= 0):
@@ -401,6 +415,8 @@ class LidarOnDevice(DeviceOwned):
         signal = mi.Float(0.0)
         for block in blocks:
             signal = signal + _summed(engine, block, beam, place, length)
+        if column is not None:
+            signal = signal + column.signal(beam, place, length)
         if background is not None:
             levels = engine.table(background(first + bin_size_m * np.arange(bins, dtype=np.float64)))
             level = dr.gather(mi.Float, levels, index - row * width)

@@ -23,7 +23,7 @@ from parhelion.rays.origin import Cell, cell_around, runs
 from parhelion.sensors.base import FrameSensor, checked_world, finite_time, motion_of
 from parhelion.sensors.optics.lidar.config import LidarConfig, ReturnMode
 from parhelion.sensors.optics.lidar.device import Launch, LidarOnDevice, place_at
-from parhelion.sensors.optics.lidar.interference import Interferer, interferers_of, with_interference
+from parhelion.sensors.optics.lidar.interference import Interferer, interferers_of, with_interference, with_sunlight
 from parhelion.sensors.optics.lidar.link_budget import (
     AbsoluteBudget,
     SystemConstant,
@@ -33,7 +33,7 @@ from parhelion.sensors.optics.lidar.link_budget import (
     with_rated_table,
 )
 from parhelion.sensors.optics.lidar.patterns import ShotTable, repeats, shot_table
-from parhelion.sensors.optics.lidar.points import DEFAULT_TENSORS, ScanTensors, chosen_fields
+from parhelion.sensors.optics.lidar.points import DEFAULT_TENSORS, ScanTensors, chosen_fields, tensors_from
 from parhelion.sensors.optics.lidar.validity import Validity, weather_validity
 from parhelion.sensors.optics.scene import LightScene, light_scene
 from parhelion.sensors.optics.window import Window, window_of
@@ -62,8 +62,9 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         sampling: "adaptive" (further sub-rays only where probes disagree) or "fixed" (all of them).
         bounces: Largest number of mirrors and glass panes on a path; 0 ignores them.
         sun_klx: Sunlight [klx]; by default that of the rated ranges.
-        interferers: Other lidars of the same model whose pulses cause false points, each with xyz, yaw_deg, offset_s
-            and period_ppm.
+        interferers: Other lidars of the same model whose pulses cause false points, each with xyz, yaw_deg, offset_s,
+            period_ppm and actor.
+        sun_in_view: True to blind shots that look into the sun of the world's daylight.
         window: Dirt on the window: a `Window`, or its fields such as {"mud": 0.1}; None is clean.
 
     Example:
@@ -93,6 +94,7 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         sun_klx: float | None = None,
         window: Window | Mapping[str, Any] | None = None,
         interferers: Sequence[Interferer | Mapping[str, Any]] = (),
+        sun_in_view: bool = False,
     ) -> None:
         sheet = open_sheet("lidar", LidarConfig, model)
         is_own_file = sheet.preset is None and sheet.file is not None
@@ -116,6 +118,8 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         self.sampling, self.bounces, self.sun_klx = sampling, bounces, sun_klx
         self.interferers = interferers_of(interferers)
         """Other lidars of the same model whose pulses cause false points."""
+        self.sun_in_view = sun_in_view
+        """True if the sun in the field of view blinds shots."""
         self._twin: Lidar | None = None
         self.window = window_of(window)
         """Dirt on the window; None for a clean one."""
@@ -146,10 +150,12 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         return scale_called(self.config.intensity.scale)
 
     def silent_twin(self) -> Lidar:
-        """Lidar of the same model and pattern without noise, dirt and interferers, as an interferer."""
+        """Lidar of the same model and pattern without noise, dirt, faults and interferers, as an interferer."""
         if self._twin is None:
             self._twin = copy(self)
-            self._twin.__dict__.update(self.__getstate__(), noise=False, window=None, interferers=(), name="")
+            self._twin.__dict__.update(
+                self.__getstate__(), noise=False, window=None, interferers=(), sun_in_view=False, faults=None, name=""
+            )
         return self._twin
 
     @property
@@ -244,6 +250,11 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
             raise ConfigError("scan_tensors: has no faults of sensors; use scan, scan_many or scan_iter")
         motions, times = _motions(poses, time, frames)
         wanted = chosen_fields(fields)
+        if self.interferers or self.sun_in_view or (self.window is not None and self.window.near_returns):
+            # These replace points after the measurement, on the host.
+            checked_world(world)
+            scans = self._scans(world, motions, times, seed, self._numbered(motions, times, seed, frames))
+            return [tensors_from(self._target(world).engine, scans, wanted)]
         return [
             self._device(launch.target).tensors(launch, wanted)
             for launch in self._launches(world, motions, times, self._numbered(motions, times, seed, frames))
@@ -335,7 +346,12 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
                 for start in launch.times
             ]
             measured = self._device(launch.target).scan(launch, metadata)
-            scans += [with_interference(scan, self, world) for scan in measured] if self.interferers else measured
+            if self.interferers:
+                measured = [with_interference(scan, self, world) for scan in measured]
+            if self.sun_in_view:
+                pairs = zip(measured, launch.streams, strict=True)
+                measured = [with_sunlight(scan, self, world, stream) for scan, stream in pairs]
+            scans += measured
             if progress is not None:
                 progress(len(scans), len(motions))
         return scans

@@ -23,6 +23,7 @@ from parhelion.sensors.optics.lidar.config import (
     RasterPattern,
     RosettePattern,
     SpinningPattern,
+    SwathPattern,
     TablePattern,
 )
 
@@ -90,12 +91,14 @@ def shot_table(
         return _rosette(pattern, rate, frame_start_s)
     if isinstance(pattern, NonRepetitivePattern):
         return _non_repetitive(pattern, rate, frame_start_s)
+    if isinstance(pattern, SwathPattern):
+        return _swath(pattern, rate)
     return _from_file(pattern, rate, folder or Path())
 
 
 def repeats(pattern: Pattern) -> bool:
     """Return True if every frame has the same table, which can then be cached."""
-    return isinstance(pattern, SpinningPattern | RasterPattern | TablePattern)
+    return isinstance(pattern, SpinningPattern | RasterPattern | SwathPattern | TablePattern)
 
 
 def _offered_rate(pattern: Pattern, rate_hz: float | None) -> float:
@@ -215,6 +218,28 @@ def _non_repetitive(pattern: NonRepetitivePattern, rate: float, frame_start_s: f
     elevation = np.radians((low + high) / 2.0 - swing * np.cos(2.0 * np.pi * nod) + stack * np.cos(roll))
     azimuth = np.radians(first + (last - first) * phase + stack * np.sin(roll) / np.cos(elevation))
     return _table(_unit(azimuth, elevation), np.broadcast_to(time, azimuth.shape), np.arange(pattern.lines))
+
+
+def _swath(pattern: SwathPattern, rate: float) -> ShotTable:
+    """Directions around nadir: x along the flight, y to the left, by the tangents of the angles from nadir."""
+    count = max(1, int(pattern.duty * pattern.points_per_second / rate + _COUNT_SLACK))
+    cycles = round(pattern.scan_hz / rate)
+    # The shots of a frame are spread evenly over the measuring parts of its cycles.
+    place = np.arange(count, dtype=np.float64) * cycles / count
+    line, phase = np.floor(place), np.mod(place, 1.0)
+    time = (line + pattern.duty * phase) / pattern.scan_hz
+    half = np.radians(pattern.half_angle_deg)
+    along = np.zeros(count)
+    if pattern.mirror == "palmer":
+        forward = half if pattern.along_angle_deg is None else np.radians(pattern.along_angle_deg)
+        along, across = np.tan(forward) * np.cos(2.0 * np.pi * phase), np.tan(half) * np.sin(2.0 * np.pi * phase)
+    elif pattern.mirror == "polygon":
+        across = np.tan(half * (2.0 * phase - 1.0))
+    else:
+        across = np.tan(half * np.sin(2.0 * np.pi * phase))
+    direction = np.stack([along, across, -np.ones(count)], axis=1)
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    return _table(direction[:, None], time[:, None], np.zeros(1, np.int64))
 
 
 def _steady_times(points_per_second: float, lines: int, rate: float) -> Floats:

@@ -478,3 +478,26 @@ def _shaped(engine: Engine, name: str, values: Any, count: int) -> Any:
     if not count:
         return kind(dr.zeros(mi.Int32 if name in _WHOLE else mi.Float, 0), shape=shape)
     return kind(dr.reshape(values, columns * count, shrink=True), shape=shape)
+
+
+def tensors_from(engine: Engine, scans: Sequence[Scan], fields: tuple[str, ...]) -> ScanTensors:
+    """Tensors of finished scans, uploaded to the engine's device."""
+    first = np.concatenate([[0], np.cumsum([len(scan) for scan in scans])]).astype(np.int64)
+    names: dict[str, dict[int, str]] = {"label": {}, "material": {}}
+    for scan in scans:
+        for name, known in names.items():
+            known.update(scan.names.get(name, {}))
+    found: dict[str, Any] = {}
+    for name in fields:
+        parts = [scan.xyz if name == "xyz" else scan.fields.get(name) for scan in scans]
+        if any(part is None for part in parts):
+            raise ConfigError(f"fields: {name}: this sensor does not report it")
+        kind: Any = np.int32 if name in _WHOLE else np.float32
+        columns = (3,) if name in _THREE else ()
+        values = np.concatenate([np.zeros((0, *columns)), *parts]).astype(kind)  # type: ignore[arg-type]
+        if engine.device != "cpu":
+            mi = engine.mi
+            tensor = mi.TensorXi if name in _WHOLE else mi.TensorXf
+            values = tensor((mi.Int32 if name in _WHOLE else mi.Float)(values.ravel()), shape=values.shape)
+        found[name] = values
+    return ScanTensors(found, first, engine.device, names)

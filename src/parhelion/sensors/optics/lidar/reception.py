@@ -22,7 +22,6 @@ from parhelion.sensors.optics.lidar.emit import ShotArrays
 from parhelion.sensors.optics.lidar.points import Returns
 from parhelion.sensors.optics.lidar.profiles import ProfiledParts
 from parhelion.sensors.optics.lidar.readout import Readout, ReadReturn, ReturnRow, read_out
-from parhelion.sensors.optics.lidar.specular import ROWS as SPECULAR_ROWS
 from parhelion.sensors.optics.lidar.specular import Behind
 
 
@@ -105,6 +104,6 @@ def _receive(
             if beam is not None:
                 blocks = Echoes(slots, their_wide, None, narrow, wide_place, []).blocks(engine, beam)
                 number = dr.arange(mi.UInt32, dr.width(beam)) + before
-                blocks.append(Block(behind.rows, number * SPECULAR_ROWS, mi.UInt32(SPECULAR_ROWS), held=SPECULAR_ROWS))
+                blocks.append(behind.block(number))
                 again(blocks, beam)
     return Returns.of(engine, rows, reception.beams.count, beams, returns, *order)

@@ -5,6 +5,10 @@ traced further: straight through (with the pane's two-way transmittance), and al
 two-way reflectance) to a target that appears at the folded range, a ghost point. A path that could not reach the
 threshold even from a surface twice as bright as the whitest of the world is not traced; glints and retro-reflectors at
 its end are lost.
+
+Water with a known attenuation lets light through to the bottom. There the path bends by Snell's law, light is slower,
+attenuated and spread less, so all probes are followed (all sub-rays without adaptive sampling): waves bend each of them
+differently. `parhelion.sensors.optics.lidar.bathymetry` has the formulas.
 """
 
 from __future__ import annotations
@@ -12,15 +16,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from parhelion.core.arrays import Bool, Float, Int, State, Vectors, namespace
+from parhelion.core.arrays import Bool, Float, Int, Ints, State, Vectors, namespace
+from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
-from parhelion.rays.device import kernel_tree
 from parhelion.rays.replay import Rows, SceneArrays, capacity
 from parhelion.rays.scene import NOTHING, Trace
 from parhelion.sensors.optics.beams import BeamAim, Beams
+from parhelion.sensors.optics.lidar.bathymetry import column_level, refracted, spreading_factor
 from parhelion.sensors.optics.lidar.echoes import (
     GHOST_BIT,
     NO_ACTOR,
+    NO_ECHO,
+    Block,
     Echoes,
     EchoRows,
     ReturnEcho,
@@ -29,12 +36,13 @@ from parhelion.sensors.optics.lidar.echoes import (
 )
 from parhelion.sensors.optics.lidar.emit import PROBES
 from parhelion.sensors.optics.lidar.illuminate import Reflection
-from parhelion.sensors.optics.scene import upward
+from parhelion.sensors.optics.scene import PartNames, upward
+from parhelion.weather.volume_echo import pulse_shape
 
 FOLLOWED = 2
-"""Probes per beam that are traced beyond a specular surface."""
-ROWS = 2 * FOLLOWED
-"""Additional echoes per beam: first those behind the surface, then the ghosts."""
+"""Probes per beam that are traced beyond a specular surface, in worlds without water of known attenuation."""
+_MOST_HELD = 8
+"""Largest number of additional echoes per beam that kernels hold in registers."""
 
 # Offset of a continued ray from its surface, so that it does not meet the surface again.
 _STEP_OFF_M = 1e-4
@@ -64,6 +72,26 @@ class _Path:
     active: Bool
     ghost: Bool
     """True if a mirror folded the path."""
+    dry_length: Float
+    """Length up to the water that the path is in [m]; 0 in air."""
+    index: Float
+    """Refractive index of that water; 1 in air."""
+    attenuation: Float
+    """Its attenuation [1/m]."""
+    squeeze: Float
+    """Cosine of the refracted angle over that of incidence."""
+
+    def under_water(self, length: Float) -> tuple[Float, Float, Float]:
+        """Range by time of flight, range for the link budget and factor on the power at the end of `length` [m]."""
+        dr = running_engine().dr
+        wet = self.index > 1.0
+        depth = length - self.dry_length
+        dry = namespace(length).maximum(self.dry_length, 1e-3)
+        apparent = dr.fma(self.index, depth, self.dry_length)
+        factor = spreading_factor(dry, depth, index=self.index, squeeze=self.squeeze) * dr.exp(
+            -2.0 * self.attenuation * depth
+        )
+        return dr.select(wet, apparent, length), dr.select(wet, dry, length), dr.select(wet, factor, 1.0)
 
 
 @kernel_tree()
@@ -73,7 +101,23 @@ class Behind:
 
     beams: SpecularBeams
     rows: EchoRows
-    """ROWS rows per beam."""
+    """`per_beam` rows per beam: first those behind the surface, then the ghosts."""
+    per_beam: int
+
+    def block(self, number: Int) -> Block:
+        """Rows of the beams with these numbers within `beams`."""
+        count = running_engine().mi.UInt32(self.per_beam)
+        return Block(self.rows, number * self.per_beam, count, held=self.per_beam if self.per_beam <= _MOST_HELD else 0)
+
+    def of_all(self, engine: Engine, count: int) -> Block:
+        """Rows of all `count` beams, none for beams without such a surface."""
+        dr, mi = engine.dr, engine.mi
+        first, rows = dr.zeros(mi.UInt32, count), dr.zeros(mi.UInt32, count)
+        number = dr.arange(mi.UInt32, len(self.beams))
+        beam = self.beams.at(number)
+        dr.scatter(first, number * self.per_beam, beam)
+        dr.scatter(rows, mi.UInt32(self.per_beam), beam)
+        return Block(self.rows, first, rows)
 
 
 def trace_specular(
@@ -90,10 +134,14 @@ def trace_specular(
     # Pass only the arrays that are read: Dr.Jit inspects every argument on each call.
     traced = None if echoes.probes is not None else echoes.wide
     met = Echoes(echoes.slots, traced, None, None, None, [], echoes.probes)
-    paths, straight = Rows.transient(engine, count * ROWS, capacity(count) * ROWS), engine.whole(count * FOLLOWED)
+    followed = FOLLOWED
+    if light.surfaces.has_water:
+        followed = echoes.slots if echoes.probes is None else PROBES
+    each = 2 * followed
+    paths, straight = Rows.transient(engine, count * each, capacity(count) * each), engine.whole(count * followed)
     follow = engine.frozen(_follow_paths, casts=True)
-    rows, casts = follow(light, scene, met, beams, some, paths, straight, bounces)
-    return Behind(some, rows), casts
+    rows, casts = follow(light, scene, met, beams, some, paths, straight, bounces, followed)
+    return Behind(some, rows, each), casts
 
 
 def _follow_paths(
@@ -105,6 +153,7 @@ def _follow_paths(
     paths: Rows,
     straight: Int,
     bounces: int,
+    followed: int,
 ) -> tuple[EchoRows, Int]:
     """Echoes at the ends of paths, the first `straight` of which go straight through, and the number of rays cast."""
     engine = running_engine()
@@ -112,10 +161,17 @@ def _follow_paths(
     # Transmitted paths first, then mirrored ones, so that coherent rays are traced together.
     mirrored = index >= straight
     path = dr.select(mirrored, index - straight, index)
-    row = path // FOLLOWED
-    which = path - row * FOLLOWED
+    row = path // followed
+    which = path - row * followed
     beam = some.at(row)
-    probe, weight, met = _chosen_probe(light, echoes, beam, is_last=which == 1)
+    if light.surfaces.has_water:
+        probe, weight, met = (
+            which,
+            mi.Float(echoes.slots / followed),
+            is_specular(light, _probe_part(echoes, beam, which)),
+        )
+    else:
+        probe, weight, met = _chosen_probe(light, echoes, beam, is_last=which == 1)
     aim = beams.aim(engine, beam)
     offset, direction = light.sub_rays.ray(aim, probe)
     surface: Any
@@ -127,11 +183,12 @@ def _follow_paths(
     else:
         surface = scene.trace(aim.origin + offset, direction, aim.time, light.optics.max_range, met, coherent=True)
         casts = dr.select(met, mi.UInt32(1), 0)
-    start = _Path(aim.origin + offset, direction, mi.Float(0.0), weight, surface.found, mi.Bool(False))
+    air = mi.Float(0.0), mi.Float(1.0), mi.Float(0.0), mi.Float(1.0)
+    start = _Path(aim.origin + offset, direction, mi.Float(0.0), weight, surface.found, mi.Bool(False), *air)
     echo, steps = _follow(light, scene, _go_on(light, start, surface, aim, mirror=mirrored), aim, bounces)
     # The first surface is shared by both paths of a probe and counted once.
     casts = dr.select(mirrored, 0, casts) + steps
-    place = row * ROWS + dr.select(mirrored, which + FOLLOWED, which)
+    place = row * (2 * followed) + dr.select(mirrored, which + followed, which)
     return EchoRows.of(engine, echo, casts, index=place, size=paths.capacity), dr.sum(casts)
 
 
@@ -151,12 +208,19 @@ def is_specular(light: Reflection, part: Int) -> Bool:
     return met & light.surfaces.is_specular(running_engine().dr.select(met, part, 0), met)
 
 
+def _probe_part(echoes: Echoes, beam: Int, probe: Ints) -> Int:
+    """Part that a probe of a beam met."""
+    if echoes.probes is not None:
+        part: Int = echoes.probes.echoes.at(beam * PROBES + probe).part
+        return part
+    assert echoes.wide is not None
+    return echoes.wide.at(beam * echoes.slots + probe).part
+
+
 def _probe_parts(echoes: Echoes, beam: Int) -> list[Int]:
     """Part that each probe of a beam met."""
-    if echoes.probes is not None:
-        return [echoes.probes.echoes.at(beam * PROBES + k).part for k in range(PROBES)]
-    assert echoes.wide is not None
-    return [echoes.wide.at(beam * echoes.slots + k).part for k in range(min(PROBES, echoes.slots))]
+    count = PROBES if echoes.probes is not None else min(PROBES, echoes.slots)
+    return [_probe_part(echoes, beam, k) for k in range(count)]
 
 
 def _chosen_probe(light: Reflection, echoes: Echoes, beam: Int, *, is_last: Bool) -> tuple[Int, Float, Bool]:
@@ -185,19 +249,28 @@ def _go_on(light: Reflection, path: _Path, hit: Trace, aim: BeamAim, mirror: Boo
         dr.select(hit.found, hit.part, 0), dr.abs(slope), hit.found, place, upward(hit.normal, path.direction)
     )
     mirror = mi.Bool(mirror)
-    direction = dr.select(mirror, dr.normalize(path.direction - 2.0 * slope * hit.normal), path.direction)
     part_kept = dr.select(mirror, reflected, transmitted)
     share = path.share * part_kept * part_kept
     length = path.length + hit.t
+    ahead: Any = path.direction
+    medium = [path.dry_length, path.index, path.attenuation, path.squeeze]
+    active = path.active & hit.found & (part_kept > 0)
+    if light.surfaces.has_water:
+        index, attenuation = light.surfaces.water(dr.select(hit.found, hit.part, 0), hit.found)
+        enters = ~mirror & (index > 1.0)
+        ahead, squeeze = refracted(path.direction, hit.normal, slope, dr.select(enters, index, 1.0))
+        into = (length, index, attenuation, squeeze)
+        medium = [dr.select(enters, new, old) for new, old in zip(into, medium, strict=True)]
+        # Light that comes back to a surface from below is not followed.
+        active &= path.index == 1.0
+    direction = dr.select(mirror, dr.normalize(path.direction - 2.0 * slope * hit.normal), ahead)
     origin = dr.fma(path.direction, hit.t, path.origin) + direction * (_STEP_OFF_M + _STEP_OFF_PER_M * hit.t)
     # Upper bound: all sub-rays on the brightest material at this range.
     best = share * light.sub_rays.weight * light.sub_rays.count * light.surfaces.brightest
     if aim.gain is not None:
         best = best * aim.gain
     worth = best > light.optics.threshold * length * length
-    return _Path(
-        origin, direction, length, share, path.active & hit.found & (part_kept > 0) & worth, path.ghost | mirror
-    )
+    return _Path(origin, direction, length, share, active & worth, path.ghost | mirror, *medium)
 
 
 def _follow(light: Reflection, scene: SceneArrays, path: _Path, aim: BeamAim, bounces: int) -> tuple[ReturnEcho, Int]:
@@ -222,10 +295,14 @@ def _follow(light: Reflection, scene: SceneArrays, path: _Path, aim: BeamAim, bo
         ends = hit.found & ~goes_on
         actor = mi.UInt32(NO_ACTOR) if hit.actor is None else hit.actor & NO_ACTOR
         actor = light.marked(actor, cosine) | dr.select(now.ghost, mi.UInt32(GHOST_BIT), 0)
+        reported, counted, share = length, length, now.share
+        if light.surfaces.has_water:
+            reported, counted, factor = now.under_water(length)
+            share = share * factor
         power = light.power(
-            aim, surface, cosine, length, hit, ends, share=now.share, place=place, normal=hit.normal, up=up
+            aim, surface, cosine, counted, hit, ends, share=share, place=place, normal=hit.normal, up=up
         )
-        last = ReturnEcho(length, power, hit.part, actor)
+        last = ReturnEcho(reported, power, hit.part, actor)
         echo = choose(dr, ends, last, echo)
         following = _go_on(light, now, hit, aim, reflected > transmitted)
         following.active &= goes_on
@@ -235,3 +312,52 @@ def _follow(light: Reflection, scene: SceneArrays, path: _Path, aim: BeamAim, bo
     place = 1 + list(vars(path)).index("active")
     casts, *state = dr.while_loop(start, lambda *s: s[place], step)
     return ReturnEcho(*state[width:]), casts
+
+
+# ---- light that returns from the water itself, in digitised signals --------------------------------------------------
+
+
+_PULSE_POINTS = 8
+"""Points of the integral over the pulse."""
+
+
+@dataclass
+class WaterColumn:
+    """Water below the surface that sub-rays met: its backscatter up to the bottom, as a signal over range."""
+
+    light: Reflection
+    names: PartNames
+    surface: Block
+    """Echoes of all sub-rays of each beam."""
+    behind: Block
+    """Echoes behind the surface, the first ones in the order of the sub-rays."""
+
+    def signal(self, beam: Int, place: Float, length: Float) -> Float:
+        """Signal [P_min] at ranges `place` [m] of beams, for a pulse of this length [m]."""
+        engine = running_engine()
+        dr, mi, light = engine.dr, engine.mi, self.light
+        first = dr.gather(mi.UInt32, self.behind.first, beam)
+        rows = dr.gather(mi.UInt32, self.behind.count, beam)
+        slots = light.sub_rays.count
+
+        def step(k: Int, total: Float) -> State:
+            top = self.surface.rows.at(beam * slots + k)
+            met = (top.part != NOTHING) & (rows > 0)
+            index, attenuation = light.surfaces.water(dr.select(met, top.part, 0), met)
+            met &= index > 1.0
+            floor = self.behind.rows.at(first + k, met)
+            last = dr.select(met & (floor.power > 0.0), floor.range, NO_ECHO)
+            level = column_level(self.names.reflectance(dr.select(met, top.part, 0)), attenuation, index=index)
+            level = level * light.sub_rays.weight / (light.optics.threshold * top.range * top.range)
+            for j in range(_PULSE_POINTS):
+                offset = length * ((j + 0.5) / _PULSE_POINTS - 0.5)
+                deep = place - offset - top.range
+                there = met & (deep > 0.0) & (place - offset < last)
+                depth = dr.select(there, deep, 0.0) / index
+                spread = spreading_factor(top.range, depth, index=index, squeeze=1.0) * index * index
+                shape = pulse_shape(offset, length_m=length) * (length / _PULSE_POINTS)
+                total = total + dr.select(there, level * spread * dr.exp(-2.0 * attenuation * depth) * shape, 0.0)
+            return k + 1, total
+
+        _, total = dr.while_loop((mi.UInt32(0), mi.Float(0.0)), lambda k, total: k < slots, step)
+        return total

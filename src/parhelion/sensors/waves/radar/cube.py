@@ -322,7 +322,7 @@ def signal_of(scatterers: Scatterers, phase: Floats, axes: Axes) -> Signal:
     The response to a scatterer is a product of one factor over range and speed and one over beams. The cube is
     therefore a product of two matrices that are much smaller than the cube.
     """
-    map_, beams = _map(scatterers, phase, axes), _beams(scatterers, axes)
+    map_, beams = _map(scatterers, phase, axes), responses_of(scatterers, axes)
     found = map_ @ beams
     found = (found if isinstance(found, np.ndarray) else found.toarray()).ravel()
     return Signal(np.ascontiguousarray(found.real), np.ascontiguousarray(found.imag), map_, beams)
@@ -360,7 +360,7 @@ def _map(scatterers: Scatterers, phase: Floats, axes: Axes) -> Any:
     return coo_array((shares, where), shape=(ranges * speeds, len(scatterers))).tocsr()
 
 
-def _beams(scatterers: Scatterers, axes: Axes) -> Any:
+def responses_of(scatterers: Scatterers, axes: Axes) -> Any:
     """Responses of all beams to each scatterer, (scatterers, beams); azimuth is the fastest index."""
     zero = np.zeros(len(scatterers), np.int64)
     azimuth = axes.azimuth_offset(scatterers.direction, zero)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from parhelion.core.trajectory import Fixed, Trajectory, pose_at, velocity_at
 from parhelion.core.water import water_permittivity
 from parhelion.rays.device import Engine, copied
 from parhelion.rays.lock import DeviceOwned
+from parhelion.sensors.base import place_of
 from parhelion.sensors.waves.bounce import BouncePaths, Emission, Pattern, trace_paths
 from parhelion.sensors.waves.focus import bundles_of
 from parhelion.sensors.waves.motion import Moves
@@ -26,16 +28,21 @@ from parhelion.sensors.waves.radar.cube import (
     Signal,
     noise_bandwidth,
     phases,
+    responses_of,
     scatterers_of,
     signal_of,
 )
 from parhelion.sensors.waves.radar.detection import Cells, detect
+from parhelion.sensors.waves.radar.interference import Interference, OtherRadar, interference
 from parhelion.sensors.waves.radar.noise import CubeNoise
 from parhelion.sensors.waves.scene import ANGLES, Finish, WaveScene, cosines
 from parhelion.surfaces.radio import coated, fresnel, permittivity, radio_name
 from parhelion.surfaces.wet import FILM_M, POROUS
 from parhelion.weather.media import Medium, Radio
 from parhelion.weather.weather import Weather
+
+if TYPE_CHECKING:
+    from parhelion.world.world import World
 
 # ---- Radar equation: signal and noise power of a cell ---------------------------------------------------------------
 
@@ -203,8 +210,9 @@ class RadarOnDevice(DeviceOwned):
         start: float,
         *,
         noise: bool,
+        floor: NDArray[np.float64] | None = None,
     ) -> RadarFrame:
-        """Cube of a frame and the cells above the threshold."""
+        """Cube of a frame and the cells above the threshold; `floor` is the noise by interference in each beam."""
         engine, axes, config = self.engine, self.axes, self.config
         scatterers = scatterers_of(paths, self.power(paths), axes)
         phase = phases(scatterers.range_m, config.wavelength_m)
@@ -221,7 +229,12 @@ class RadarOnDevice(DeviceOwned):
             spread_noise = phase_noise_cube(config, scatterers, signal.beams, self._window_bandwidths)
             if spread_noise is None:
                 spread_noise = np.zeros(axes.shape[0] * axes.shape[2] * axes.shape[3])
-            phase_noise = engine.table(spread_noise.ravel().astype(np.float32))
+            phase_noise = spread_noise.ravel()
+        if floor is not None:
+            raised = np.tile(floor, axes.shape[0])
+            phase_noise = raised if phase_noise is None else phase_noise + raised
+        if phase_noise is not None:
+            phase_noise = engine.table(phase_noise.astype(np.float32))
         power = self._noise.power(
             keys, engine.table(real), engine.table(imaginary), rain, rain_spread, phase_noise, noise=noise
         )
@@ -229,6 +242,22 @@ class RadarOnDevice(DeviceOwned):
         alarms, peaks = detect(engine, cells, power)
         cube = copied(power).reshape(axes.shape)
         return RadarFrame(paths, scatterers, signal, cube, alarms, peaks, clutter, spread)
+
+    def interference(
+        self, others: Sequence[OtherRadar], world: World, motion: Trajectory, start: float, target: WaveScene
+    ) -> Interference:
+        """Signals of other radars in a frame."""
+        config, axes = self.config, self.axes
+        if target.scene.changes:
+            target.scene.set_window(start, config.frame_s, place_of(motion, start).xyz)
+
+        def beams(toward: NDArray[np.float64]) -> Any:
+            one = np.zeros(1)
+            found = responses_of(Scatterers(one, one, one, toward, np.zeros(1, np.int64)), axes)
+            return found if isinstance(found, np.ndarray) else found.toarray()
+
+        bandwidths = self._window_bandwidths
+        return interference(others, world, config, motion, start, target.scene, beams, self.noise_w, bandwidths)
 
     def in_air(self, weather: Weather | None, start: float) -> list[tuple[Medium, Radio]]:
         """Effects of the weather at a time [s] on the waves of this radar."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import Any, Literal
@@ -20,6 +21,7 @@ from parhelion.rays.device import engine
 from parhelion.rays.lock import locked
 from parhelion.rays.origin import cell_around
 from parhelion.sensors.base import FrameSensor, checked_world, finite_time, motion_of, place_of
+from parhelion.sensors.scene import others_of
 from parhelion.sensors.sheets import open_sheet
 from parhelion.sensors.waves.bounce import BouncePaths
 from parhelion.sensors.waves.radar.adc import adc_samples
@@ -34,6 +36,7 @@ from parhelion.sensors.waves.radar.detection import (
     unfold_speeds,
 )
 from parhelion.sensors.waves.radar.device import RadarFrame, RadarOnDevice, cross_section_m2, table
+from parhelion.sensors.waves.radar.interference import OtherRadar
 from parhelion.sensors.waves.radar.plumes import IN_AIR, through_grids
 from parhelion.sensors.waves.scene import WaveScene, beam_gain, taken, wave_scene
 from parhelion.weather.weather import Weather
@@ -65,6 +68,8 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         bounces: Largest number of reflections of a ray.
         mode: "cube" (CFAR over range, speed and angle) or "cluster" (the method of VANE).
         cube: True adds the cube of powers to the record.
+        interferers: Other radars of the same model, each with xyz, yaw_deg, actor, slope and offset_us; see
+            `parhelion.sensors.waves.radar.interference`.
     """
 
     kind = "radar"
@@ -80,6 +85,7 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         bounces: int | None = None,
         mode: Literal["cube", "cluster"] = "cube",
         cube: bool = False,
+        interferers: Sequence[OtherRadar | Mapping[str, Any]] = (),
     ) -> None:
         sheet = open_sheet("radar", RadarConfig, model)
         config = sheet.config
@@ -96,6 +102,10 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
             config = parse(RadarConfig, data, config.name)
         super().__init__(config, sheet.name, name=name, rate_hz=config.rate_hz, noise=noise)
         self.mode, self.cube = mode, cube
+        self.interferers = others_of(OtherRadar, interferers)
+        """Other radars of the same model whose signals cause ghosts and a raised floor."""
+        if self.interferers and mode == "cluster":
+            raise ConfigError("interferers: mode cluster has no noise floor; use mode cube")
         self.axes = Axes.of(config)
         """Axes of the cube."""
         self._on_device: RadarOnDevice | None = None
@@ -214,7 +224,11 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
             made = None
         else:
             paths = through_grids(paths, weather, self.config, motion, start, target.scene, self._gain)
-            found = device.measure(paths, stream, weather, motion, start, noise=self.noise)
+            floor = None
+            if self.interferers:
+                heard = device.interference(self.interferers, world, motion, start, target)
+                paths, floor = BouncePaths.joined([paths, heard.ghosts]), heard.floor
+            found = device.measure(paths, stream, weather, motion, start, noise=self.noise, floor=floor)
             fields = self._detections(device, target, found, weather, start, stream)
             made = self._cube(found.power) if self.cube else None
         azimuth, elevation, distance = (fields[name].astype(np.float64) for name in ("azimuth", "elevation", "range"))
