@@ -14,6 +14,7 @@ from parhelion.core.trajectory import ConstantTwist
 from parhelion.pictures.camera import ndvi
 from parhelion.sensors.optics.camera import shot
 from parhelion.sensors.optics.camera.device import CameraOnDevice
+from parhelion.sensors.optics.lighting import layer_reflectance
 from parhelion.sensors.optics.sky import OZONE_CM, WATER_VAPOUR_CM, air_mass, clear_sky, haze_optical_depth
 from parhelion.surfaces import library
 from parhelion.surfaces.bands import band_reflectance
@@ -320,3 +321,26 @@ def test_dew_point_of_the_magnus_formula() -> None:
     # Table values of psychrometric charts: 20 C and 50 % give 9.3 C; saturated air its own temperature.
     assert dew_point_c(20.0, 50.0) == pytest.approx(9.3, abs=0.1)
     assert dew_point_c(12.0, 100.0) == pytest.approx(12.0, abs=1e-9)
+
+
+def test_dust_is_brown_and_smoke_is_dark() -> None:
+    """An opaque cloud fills the picture; without absorption it would have the colour of the light around it."""
+    assert layer_reflectance(1.0, 0.8) == 1.0
+    # Spherical albedo of a semi-infinite layer that scatters evenly, w = 0.9: 0.478 (van de Hulst 1980, table 12).
+    assert layer_reflectance(0.9, 0.0) == pytest.approx(0.478, abs=0.002)
+    centre, half = (10.0, 0.0, 2.0), (6.0, 40.0, 20.0)
+    clouds = {
+        "spray": ph.SprayCloud(centre_m=centre, half_size_m=half, density_kg_m3=0.1),
+        "dust": ph.DustCloud(centre_m=centre, half_size_m=half, density_kg_m3=2e-3),
+        "smoke": ph.SmokeCloud(centre_m=centre, half_size_m=half, density_kg_m3=1e-3),
+    }
+    rgb, seen = camera_sheet(40, 30, 200.0, sensor={"bands": ["red", "green", "blue"]}), {}
+    for name, cloud in clouds.items():
+        world = ph.World()
+        world.weather = ph.Weather(**{name: [cloud]})
+        colour = ph.Camera(rgb, developed=False).shoot(world, pose=ph.Pose((0.0, 0.0, 2.0)), seed=1).colour
+        seen[name] = colour.reshape(-1, colour.shape[-1]).mean(axis=0)
+    against = seen["dust"] / seen["spray"]
+    assert against[0] > 1.1 * against[2]  # red against blue
+    assert 0.25 < against[1] < 0.75
+    assert seen["smoke"].max() < 0.15 * seen["dust"].min()

@@ -125,7 +125,7 @@ def test_pictures_of_places_show_what_there_is() -> None:
 
     sets = ([frame(600)], [frame(500), frame(700)])
     where = [(1, 3.0, 4.0), (0, 355.0, -5.0), (1, 120.0, 8.0)]
-    found = [report.Place(one[0], one[1], one[2], 0.9, "bend", 10.0 + k) for k, one in enumerate(where)]
+    found = [report.RecognisedPart(one[0], one[1], one[2], 0.9, "bend", 10.0 + k) for k, one in enumerate(where)]
     result: Any = SimpleNamespace(sets=sets)
     figure = report.place_picture(result, found)
     check("evaluate/places", rel=1e-7, drawn=drawn(figure))
@@ -191,7 +191,7 @@ def test_shots_of_random_pictures() -> None:
 
 
 def test_shots_by_their_columns() -> None:
-    """Of two returns the first counts; where one cloud knows its lost shots, all others were not fired."""
+    """The first of two returns counts; where one cloud knows its lost shots, all others were not fired."""
     ring, column = np.array([0, 0, 1, 2, 2]), np.array([0, 0, 3, 1, 2])
     xyz = np.array([[2.0, 0, 0], [5.0, 0, 0], [0, 3.0, 0], [0, 0, 0], [0, 0, 7.0]])
     level = np.arange(5.0)

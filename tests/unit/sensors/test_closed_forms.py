@@ -20,7 +20,7 @@ from parhelion.sensors.optics.camera.calibration_files import save_ros
 from parhelion.sensors.optics.camera.depth import StereoCalibration
 from parhelion.sensors.waves.gnss import earth, fix, rtk
 from parhelion.sensors.waves.radar.baseband import oscillator_noise, phase_noise_cube
-from parhelion.sensors.waves.radar.cube import Axes, _beams
+from parhelion.sensors.waves.radar.cube import Axes, responses_of
 from parhelion.sensors.waves.radar.detection import _between, _Levels, mean_chance, training_correlation
 from parhelion.sensors.waves.radar.rcs import rcs
 from parhelion.sensors.waves.radio import Wave, foliage_loss_db, slab_delay_m, transmit
@@ -193,7 +193,7 @@ def test_chances_of_means_depend_on_no_unit(looks: int) -> None:
     assert found == pytest.approx(chance, abs=4.0 * np.sqrt(chance / 60_000))
 
 
-def test_beams_of_a_turning_antenna_cover_each_cell_once() -> None:
+def test_responses_of_a_turning_antenna_cover_each_cell_once() -> None:
     """However wide they are: up to half of the circle on each side, and 1.3 times the wider pattern."""
 
     def covered(width: float, azimuths: int) -> Any:
@@ -205,7 +205,7 @@ def test_beams_of_a_turning_antenna_cover_each_cell_once() -> None:
             turning_response=lambda offset: 1.0 / (1.0 + np.abs(offset)),
         )  # fmt: skip
         scatterers: Any = type("S", (), {"__len__": lambda self: 2, "direction": None})()
-        return _beams(scatterers, axes).toarray()
+        return responses_of(scatterers, axes).toarray()
 
     found = covered(200.0, 9)
     offset = np.abs((np.arange(9) - 0.3 + 4.5) % 9 - 4.5)

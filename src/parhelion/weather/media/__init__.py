@@ -57,6 +57,8 @@ class Light:
     for dust selects to the threshold."""
     asymmetry: float = 0.8
     """Mean cosine of the scattering angle."""
+    albedo: float = 1.0
+    """Single-scattering albedo: share of the extinction that is scattering. The rest is absorbed."""
     layer_m: float | None = None
     """Thickness of the layer above a camera [m]; None means the whole haze layer."""
 

@@ -127,6 +127,8 @@ def drag_coefficient(age_s: Reals, *, lifetime_s: float = DUST_LIFETIME_S, drag_
 
 LIDAR_RATIO_SR = 50.0
 """Extinction over backscatter of mineral dust [sr], as measured by atmospheric lidars (40 to 60)."""
+ALBEDO = (440.0, 670.0, 870.0, 1020.0), (0.92, 0.96, 0.97, 0.97)
+"""Wavelengths [nm] and single-scattering albedo of desert dust there (Dubovik et al. 2002, Solar Village)."""
 DENSITY = Amount(
     "density_kg_m3",
     "",
@@ -267,8 +269,9 @@ class DustEffects(Effects):
     """Effects of dust, whose density is on grids."""
 
     def light(self, part: DustPart | RaisedPart, amount: float, wavelength_nm: float) -> Light:
-        """Extinction per mass, the same at all wavelengths."""
-        return Light(part.mass_extinction_m2_kg, lidar_ratio_sr=LIDAR_RATIO_SR)
+        """Extinction per mass, the same at all wavelengths, and absorption, which makes dust brown."""
+        albedo = float(np.interp(wavelength_nm, *ALBEDO))
+        return Light(part.mass_extinction_m2_kg, lidar_ratio_sr=LIDAR_RATIO_SR, albedo=albedo)
 
     def density(
         self, part: DustCloud | DustTrail | RaisedPart, weather: Weather, time: float, name: str, row: int = 0

@@ -25,6 +25,8 @@ LIDAR_RATIO_SR = 70.0
 literature); the same at all wavelengths (assumed)."""
 ASYMMETRY = 0.6
 """Mean cosine of the scattering angle of aggregates of soot (assumed)."""
+ALBEDO = 0.25
+"""Single-scattering albedo of fresh soot, 0.2 to 0.3 (Bond and Bergstrom 2006)."""
 
 
 def smoke_extinction_m2_kg(wavelength_nm: float) -> float:
@@ -67,7 +69,7 @@ class SmokeEffects(Effects):
     def light(self, part: SmokeCloud, amount: float, wavelength_nm: float) -> Light:
         """Extinction per mass; a lidar detects the echo of the volume if its own power suffices."""
         extinction = smoke_extinction_m2_kg(wavelength_nm)
-        return Light(extinction, lidar_ratio_sr=LIDAR_RATIO_SR, asymmetry=ASYMMETRY, by_own_power=True)
+        return Light(extinction, lidar_ratio_sr=LIDAR_RATIO_SR, asymmetry=ASYMMETRY, albedo=ALBEDO, by_own_power=True)
 
     def density(self, part: SmokeCloud, weather: Weather, time: float, name: str, row: int = 0) -> DensityGrid | None:
         """Density of the cloud at a time [s]."""

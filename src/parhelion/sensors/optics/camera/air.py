@@ -45,6 +45,12 @@ class AirLight:
     """Unit direction to the sun."""
     asymmetry: Float
     """Mean cosine of the scattering angle."""
+    even_extinction: Float
+    """Extinction outside of media on grids, at the wavelength of the first band [1/m]."""
+    grid_ratio: list[Float]
+    """Extinction of the media on grids in each band relative to the first; empty without such media."""
+    grid_returns: list[Float]
+    """Share of the light that an opaque layer of these media returns, per band."""
 
     def along(self, ray: Ray, index: Int, length: Float) -> tuple[list[Float], list[Float]]:
         """Transmittance and airlight [W/(m^2 sr)] of each band along rays."""
@@ -52,11 +58,22 @@ class AirLight:
         xp = namespace(length)
         out = self.top / xp.maximum(dr.abs(ray.direction.z), 1e-4)
         frame = BeamAim(ray.direction, UNSET, ray.origin, ray.time, mi.Float(0.0), index)
-        depth = self.air.depth(frame, xp.minimum(length, out))
+        path = xp.minimum(length, out)
+        depth = self.air.depth(frame, path)
         phase = henyey_greenstein(dr.dot(ray.direction, mi.Vector3f(*self.sun)), self.asymmetry)
-        passed = [dr.exp(-depth * ratio) for ratio in self.ratio]
         lit = [even + sun * phase for even, sun in zip(self.even, self.from_sun, strict=True)]
-        return passed, [light * (1.0 - share) for light, share in zip(lit, passed, strict=True)]
+        if not self.grid_ratio:
+            passed = [dr.exp(-depth * ratio) for ratio in self.ratio]
+            return passed, [light * (1.0 - share) for light, share in zip(lit, passed, strict=True)]
+        # Media on grids are clouds in front of the rest of the air.
+        behind = xp.minimum(self.even_extinction * path, depth)
+        through = [dr.exp(-behind * ratio) for ratio in self.ratio]
+        cloud = [dr.exp(-(depth - behind) * ratio) for ratio in self.grid_ratio]
+        glow = [
+            light * (returned * (1.0 - near) + near * (1.0 - far))
+            for light, returned, near, far in zip(lit, self.grid_returns, cloud, through, strict=True)
+        ]
+        return [near * far for near, far in zip(cloud, through, strict=True)], glow
 
 
 def henyey_greenstein(cos_angle: Reals, asymmetry: Reals) -> Reals:

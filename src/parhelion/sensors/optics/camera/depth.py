@@ -281,7 +281,8 @@ def flight_depth(
 
 def flight_sigma(flight: TimeOfFlight, signal_e: Floats) -> Floats:
     """Standard deviation of range [m] for `signal_e` electrons of the camera's own light."""
-    snr = np.maximum(flight.contrast * signal_e, 1e-9) / np.sqrt(signal_e + flight.ambient_e)
+    # Pixels without any light have no valid depth; the limit keeps their division finite.
+    snr = np.maximum(flight.contrast * signal_e, 1e-9) / np.sqrt(np.maximum(signal_e + flight.ambient_e, 1e-9))
     return np.asarray(phase_sigma_m(snr, modulation_hz=flight.modulation_mhz * 1e6))
 
 

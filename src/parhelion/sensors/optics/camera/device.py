@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -26,13 +27,14 @@ from parhelion.sensors.optics.lighting import (
     HAZE_ASYMMETRY,
     clear_air_extinction,
     cloud_of_weather,
+    layer_reflectance,
     lighting,
     mean_radiance,
 )
 from parhelion.sensors.optics.sky import SkyLight
 from parhelion.surfaces.bands import THERMAL_FROM_NM, Band, box_band
 from parhelion.surfaces.thermal import dew_point_c
-from parhelion.weather.air import air_contents
+from parhelion.weather.air import AirContents, air_contents
 from parhelion.weather.daylight import Daylight
 from parhelion.weather.weather import Weather
 
@@ -173,6 +175,8 @@ class CameraOnDevice(DeviceOwned):
             [number(float(one)) for one in sky.sun_irradiance],
             [number(float(one)) for one in sky.sun_direction],
             number(asymmetry),
+            number(float(total[0])),
+            *_clouds(engine, [] if media is None else media),
         )
 
     def expose(
@@ -305,3 +309,16 @@ def _thinned(corners: NDArray[np.float32]) -> NDArray[np.float32]:
     """Pixel corners of a smaller image with the same field of view."""
     rows, columns = (np.unique(np.linspace(0, n - 1, max(2, n // METER_STEP)).astype(int)) for n in corners.shape[:2])
     return np.ascontiguousarray(corners[np.ix_(rows, columns)])
+
+
+def _clouds(engine: Engine, contents: Sequence[AirContents]) -> tuple[list[Any], list[Any]]:
+    """Relative extinction of media on grids in each band, and the share of light that an opaque layer returns."""
+    if not contents or not contents[0].grids:
+        return [], []
+    weights = [[one.light.extinction_per_m for one in part.grids] for part in contents]
+    ratio = [sum(row) / sum(weights[0]) for row in weights]
+    returned = [
+        float(np.average([layer_reflectance(one.light.albedo, one.light.asymmetry) for one in part.grids], weights=row))
+        for part, row in zip(contents, weights, strict=True)
+    ]
+    return [engine.number(one) for one in ratio], [engine.number(one) for one in returned]
