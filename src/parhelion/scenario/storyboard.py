@@ -41,8 +41,7 @@ _RULES: dict[str, Callable[[float, float], bool]] = {
     "lessOrEqual": lambda a, b: a <= b,
     "notEqualTo": lambda a, b: abs(a - b) >= 1e-6,
 }
-_GROUPS = ("LongitudinalAction", "LateralAction", "RoutingAction", "ControllerAction", "AppearanceAction")
-"""Private actions whose children are the actions."""
+_GROUPS = ("LongitudinalAction", "LateralAction", "RoutingAction", "ControllerAction", "AppearanceAction")  # of actions
 
 
 @dataclass(frozen=True)
