@@ -40,7 +40,7 @@ _HOME = {
     "Fixed": "core.trajectory",
     "Fog": "weather.media.fog",
     "FormatError": "core.errors",
-    "Faults": "sensors.faults.settings",
+    "Faults": "sensors.faults",
     "FrameSensor": "sensors.base",
     "Gnss": "sensors.waves.gnss.gnss",
     "GnssConfig": "sensors.waves.gnss.config",
@@ -185,7 +185,7 @@ if TYPE_CHECKING:
     from parhelion.sensors.body.odometry import Odometry as Odometry
     from parhelion.sensors.check import ContractError as ContractError
     from parhelion.sensors.check import check_sensor as check_sensor
-    from parhelion.sensors.faults.settings import Faults as Faults
+    from parhelion.sensors.faults import Faults as Faults
     from parhelion.sensors.kinds import SensorKind as SensorKind
     from parhelion.sensors.kinds import presets as presets
     from parhelion.sensors.kinds import register_kind as register_kind

@@ -12,8 +12,7 @@ import yaml
 
 import parhelion as ph
 from parhelion.core.errors import ConfigError
-from parhelion.sensors.faults import JammingFault, TemperatureFault
-from parhelion.sensors.faults.fault import Unit
+from parhelion.sensors.faults import JammingFault, TemperatureFault, Unit
 from parhelion.sensors.waves.gnss.satellites import band_of
 
 SPEED = 2.0

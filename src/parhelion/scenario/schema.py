@@ -24,7 +24,7 @@ from parhelion.scenario.actors import (
 from parhelion.scenario.motions import MotionEntry, Name, Positive, Seed
 from parhelion.scenario.raises import Raises
 from parhelion.scenario.robots import UrdfEntry
-from parhelion.sensors.faults.settings import Faults
+from parhelion.sensors.faults import Faults
 from parhelion.sensors.kinds import kinds
 from parhelion.weather.daylight import Daylight
 from parhelion.weather.weather import weather_fields

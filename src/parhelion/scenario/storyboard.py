@@ -1,7 +1,6 @@
 """Player of OpenSCENARIO storyboards: entities follow lanes, and events start actions, in steps of 0.05 s.
 
-A storyboard is played before the scenario starts, so the motions are known at all times. Its conditions depend on its
-own entities only; they do not see the vehicles that a scenario drives.
+It is played before the scenario starts, so the motions are known. Conditions do not see the scenario's own vehicles.
 """
 
 from __future__ import annotations
@@ -42,8 +41,7 @@ _RULES: dict[str, Callable[[float, float], bool]] = {
     "lessOrEqual": lambda a, b: a <= b,
     "notEqualTo": lambda a, b: abs(a - b) >= 1e-6,
 }
-_GROUPS = ("LongitudinalAction", "LateralAction", "RoutingAction", "ControllerAction", "AppearanceAction")
-"""Private actions whose children are the actions."""
+_GROUPS = ("LongitudinalAction", "LateralAction", "RoutingAction", "ControllerAction", "AppearanceAction")  # of actions
 
 
 @dataclass(frozen=True)

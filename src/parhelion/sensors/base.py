@@ -31,8 +31,7 @@ from parhelion.core.random import Stream, number_of
 from parhelion.core.streams import Samples
 from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at
 from parhelion.sensors import sheets
-from parhelion.sensors.faults.fault import Unit
-from parhelion.sensors.faults.settings import Faults
+from parhelion.sensors.faults import Faults, Unit
 from parhelion.world.world import World
 
 if TYPE_CHECKING:

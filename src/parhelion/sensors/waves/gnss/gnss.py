@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
@@ -29,7 +30,7 @@ from parhelion.sensors.waves.gnss.observe import Observed, Sky, geometry, observ
 from parhelion.sensors.waves.gnss.paths import find_paths
 from parhelion.sensors.waves.gnss.rinex_nav import Navigation, check_covers, read_navigation
 from parhelion.sensors.waves.gnss.rtk import rtk_fixes
-from parhelion.sensors.waves.gnss.satellites import SYSTEMS, channel_of, nominal
+from parhelion.sensors.waves.gnss.satellites import SYSTEMS, band_of, channel_of, nominal
 from parhelion.sensors.waves.gnss.skyline import skyline_of
 from parhelion.sensors.waves.radio import satellite_scene
 from parhelion.world.world import World
@@ -268,12 +269,42 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
                 self._streams,
                 self.noise,
             )
-        record = self._record(found, solved, sky, times, state.xyz, seed)
+        record = self._spoofed(self._record(found, solved, sky, times, state.xyz, seed), sky.place)
         return record.select(slice(before, None)) if before else record
 
     def _jammed_db(self, xyz: Floats, times: Floats) -> Floats | None:
         jamming = None if self.faults is None else self.faults.jamming
         return None if jamming is None else jamming.loss_db(xyz, times)
+
+    def _spoofed(self, record: GnssData, place: Place) -> GnssData:
+        """Fixes and ranges of the false position of a spoofer."""
+        spoofing = None if self.faults is None else self.faults.spoofing
+        if spoofing is None or not spoofing.active(record.time).any():
+            return record
+        away, speed = spoofing.moved(record.time)
+        position = record.position + away
+        latitude, longitude, altitude = geodetic(place.to_ecef(position))
+        # Towards each satellite, in the axes of the world: azimuth is clockwise from north.
+        turn = np.radians(place.x_azimuth_deg) - record.azimuth
+        level = np.cos(record.elevation)
+        toward = np.stack([level * np.cos(turn), level * np.sin(turn), np.sin(record.elevation)], axis=2)
+        longer_m = -np.sum(toward * away[:, None], axis=2)
+        faster_m_s = -np.sum(toward * speed[:, None], axis=2)
+        ranges = {}
+        for ending, band in zip(("", "_2"), self.config.bands, strict=False):
+            wavelength = band_of(band, record.satellites, self.config.single_band).wavelength_m
+            ranges[f"pseudorange{ending}"] = getattr(record, f"pseudorange{ending}") + longer_m
+            ranges[f"carrier{ending}"] = getattr(record, f"carrier{ending}") + longer_m / wavelength
+            ranges[f"doppler{ending}"] = getattr(record, f"doppler{ending}") - faster_m_s / wavelength
+        return replace(
+            record,
+            position=position,
+            velocity=record.velocity + speed,
+            latitude=latitude,
+            longitude=longitude,
+            altitude=altitude,
+            **ranges,
+        )
 
     def _warn(self, found: Observed, times: Floats, xyz: Floats) -> None:
         inside = np.flatnonzero(found.sight.enclosed)
