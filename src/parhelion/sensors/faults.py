@@ -390,7 +390,11 @@ class TemperatureFault(Fault):
 
 
 class Faults(Config):
-    """Faults of one sensor; records are changed in the order of these fields."""
+    """Faults of one sensor; records are changed in the order of these fields.
+
+    >>> ph.Lidar("velodyne/vlp-16").with_faults(ph.Faults(channels={"dead": [3]})).faults.channels.dead
+    [3]
+    """
 
     mount: MountFault | None = None
     """True pose differs from the stated mount."""
