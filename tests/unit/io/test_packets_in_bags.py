@@ -10,6 +10,7 @@ import pytest
 import lidar_recorded_rigs as rig
 import parhelion as ph
 from parhelion.core.errors import FormatError
+from parhelion.io.pcap import read_pcap
 from parhelion.io.recordings import clouds_of, clouds_of_topic
 from parhelion.io.ros import BagReader, BagWriter, Message
 from parhelion.io.ros.clouds import POINT_CLOUD, point_cloud2
@@ -133,3 +134,43 @@ def test_clouds_as_custom_messages(tmp_path: Path) -> None:
     assert [len(cloud) for _, cloud in clouds_of(bag)] == [
         len(ph.PointCloud.load(tmp_path / "run" / "top" / f"{k:06d}.pcd")) for k in range(1)
     ]
+
+
+# ---- counts of recordings, by a few lines of NumPy from the manuals --------------------------------------------------
+
+
+def payloads(file: Path, size: int) -> np.ndarray:
+    """Payloads of the datagrams of a capture that have this size, shape (n, size)."""
+    return np.array([np.frombuffer(one.payload, np.uint8) for one in read_pcap(file) if len(one.payload) == size])
+
+
+@needs_recordings
+def test_revolutions_of_a_velodyne_have_the_points_of_its_packets() -> None:
+    """12 blocks of 100 bytes: flag, azimuth [0.01 degrees], then 32 times a distance (2 mm) and an intensity."""
+    file = rig.DATA / "lidar" / "velodyne_vlp16.pcap"
+    blocks = payloads(file, 1206)[:, :1200].reshape(-1, 100)
+    distance = blocks[:, 4:].reshape(-1, 32, 3)[:, :, :2].copy().view("<u2")[..., 0]
+    azimuth = blocks[:, 2:4].copy().view("<u2")[:, 0]
+    frames = list(ph.read_frames(file))
+    assert len(frames) == 1 + int(np.sum(np.diff(azimuth.astype(int)) < 0))
+    assert sum(len(frame.shots) for frame in frames) == distance.size
+    assert sum(map(len, frames)) == np.count_nonzero(distance)
+    first = int(np.argmax(np.diff(azimuth.astype(int)) < 0)) + 1
+    assert abs(len(frames[0]) - np.count_nonzero(distance[:first])) <= 32  # a revolution may end within a block
+
+
+@needs_recordings
+def test_revolutions_of_an_ouster_have_the_points_of_its_packets() -> None:
+    """Legacy packets: 16 columns of a header (16 bytes: time, measurement, frame, encoder), 32 times 12 bytes that
+    begin with the range [mm] in 20 bits, and a status that is -1 for a valid column."""
+    file = rig.DATA / "lidar" / "OS-1-32-G_v2.1.1_1024x10.pcap"
+    columns = payloads(file, 16 * 404).reshape(-1, 404)
+    valid = np.all(columns[:, -4:] == 255, axis=1)
+    number = columns[:, 10:12].copy().view("<u2")[:, 0]
+    word = columns[:, 16:400].reshape(-1, 32, 12)[:, :, :4].copy().view("<u4")[..., 0]
+    frames = list(ph.read_frames(file))
+    assert len(frames) == len(np.unique(number[valid]))
+    for frame, one in zip(frames, np.unique(number[valid]), strict=True):
+        own = valid & (number == one)
+        assert len(frame) == np.count_nonzero(word[own] & 0xFFFFF)
+        assert len(frame.shots) == 1024 * 32
