@@ -152,7 +152,7 @@ _LIBRARY = {
     "plywood": "plywood",
     "medium-dry-ground": "soil grass",
     "very-dry-ground": "sand gravel grass-dry",
-    "water": "water sea-foam",
+    "water": "water clear-water sea-foam",
     "dry-snow": "snow snow-fresh",
     "wet-snow": "snow-wet",
     "plastic": "plastic plastic-black lamp-clear lamp-clear-lit lamp-red lamp-red-lit street-lens epoxy "

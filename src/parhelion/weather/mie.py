@@ -201,7 +201,7 @@ def mie_series(
     return 2.0 * q_ext / x**2, (np.abs(both) ** 2 + np.abs(differ) ** 2) / x**2
 
 
-SHIPPED_NM = (785.0, 865.0, 903.0, 905.0, 1550.0)
+SHIPPED_NM = (532.0, 785.0, 865.0, 903.0, 905.0, 1064.0, 1550.0)
 FILE = Path(__file__).with_name("data") / "mie-water.csv"
 Table = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 
