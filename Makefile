@@ -162,7 +162,9 @@ $(VENV)-newest/.installed $(VENV)-oldest/.installed: pyproject.toml
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/pip install --quiet --disable-pip-version-check uv
 	$(@D)/bin/uv pip install --quiet --python $(@D)/bin/python --resolution $(RESOLUTION) -e '.[$(DEPS_EXTRAS)]'
-	$(@D)/bin/uv pip install --quiet --python $(@D)/bin/python pytest pytest-xdist hypothesis jsonschema plyfile velodyne-decoder
+	$(@D)/bin/uv pip freeze --quiet --python $(@D)/bin/python --exclude-editable >$(@D)/versions.txt
+	$(@D)/bin/uv pip install --quiet --python $(@D)/bin/python --constraint $(@D)/versions.txt \
+		pytest pytest-xdist hypothesis jsonschema plyfile velodyne-decoder
 	touch $@
 
 $(VENV)-wheel/.installed: pyproject.toml $(shell find src examples -type f -not -name '*.pyc')
