@@ -67,6 +67,8 @@ def drawn(figure: Any) -> Any:
 @pytest.mark.slow
 @of_this_processor
 def test_a_comparison_of_drives() -> None:
+    pytest.importorskip("sklearn", minversion="1.5", reason="recorded with a later classifier")
+    pytest.importorskip("matplotlib", minversion="3.9", reason="recorded with later pictures")
     result = compare(drive(100)[:2], drive(200, noise_m=0.004, step_m=0.05)[:2], Options(most_points=1500))
     places = report.places(result)
     assert len(places) > 2
@@ -253,13 +255,20 @@ def test_drops_of_a_beam(tmp_path: Path) -> None:
     drops.write_csv(tmp_path / "drops.csv", found)
     check(
         "evaluate/drops", edges=found[0].edges, beams=[one.beams for one in found], mean=[one.mean for one in found],
-        table=numbers_in((tmp_path / "drops.csv").read_text()), picture=drawn(drops.picture(found, "beam")),
+        table=numbers_in((tmp_path / "drops.csv").read_text()),
     )  # fmt: skip
     three = [drops.Drops((1.0, k + 2.0), np.array([-0.5, 0.5, 2.5]), np.array([3, k]), 0.5 * k) for k in range(3)]
     drops.write_csv(tmp_path / "three.csv", three)
     assert (tmp_path / "three.csv").read_text().splitlines() == [
         "drops_from,drops_to,beams_1_to_2_mm_h,beams_1_to_3_mm_h,beams_1_to_4_mm_h", "0,0,3,3,3", "1,2,0,1,2",
     ]  # fmt: skip
+
+
+def test_a_picture_of_drops() -> None:
+    pytest.importorskip("matplotlib", minversion="3.9", reason="recorded with later pictures")
+    beam = ph.Lidar("velodyne/vlp-16").config.beam
+    found = drops.drops_per_beam(drops.beam_volumes(beam, np.linspace(1.0, 90.0, 40)), seed=3)
+    check("evaluate/drops-picture", picture=drawn(drops.picture(found, "beam")))
 
 
 # ---- drives and maps -------------------------------------------------------------------------------------------------
