@@ -326,8 +326,15 @@ def test_dew_point_of_the_magnus_formula() -> None:
 def test_dust_is_brown_and_smoke_is_dark() -> None:
     """An opaque cloud fills the picture; without absorption it would have the colour of the light around it."""
     assert layer_reflectance(1.0, 0.8) == 1.0
-    # Spherical albedo of a semi-infinite layer that scatters evenly, w = 0.9: 0.478 (van de Hulst 1980, table 12).
-    assert layer_reflectance(0.9, 0.0) == pytest.approx(0.478, abs=0.002)
+    # Even scattering has an exact solution by Chandrasekhar's H function: 1 - 2 sqrt(1 - w) times its first moment.
+    nodes, weights = np.polynomial.legendre.leggauss(64)
+    mu, weights = 0.5 * (nodes + 1.0), 0.5 * weights
+    for albedo in (0.3, 0.6, 0.9, 0.99):
+        h = np.ones(64)
+        for _ in range(400):
+            h = 1.0 / (np.sqrt(1.0 - albedo) + 0.5 * albedo * ((weights * mu * h) / (mu[:, None] + mu)).sum(axis=1))
+        exact = 1.0 - 2.0 * np.sqrt(1.0 - albedo) * float(weights @ (mu * h))
+        assert layer_reflectance(albedo, 0.0) == pytest.approx(exact, abs=0.005)
     centre, half = (10.0, 0.0, 2.0), (6.0, 40.0, 20.0)
     clouds = {
         "spray": ph.SprayCloud(centre_m=centre, half_size_m=half, density_kg_m3=0.1),

@@ -241,8 +241,7 @@ class PacketFault(_ShotFault):
 class PixelFault(TimedFault):
     """Dead and hot pixels, and dead columns.
 
-    Image sensors of grade 1 have up to about 1e-5 of defect pixels, which most cameras correct; radiation and age add
-    hot ones.
+    Most cameras correct the defects of a new sensor; radiation and age add hot pixels.
     """
 
     kinds: ClassVar[Sequence[str]] = ("camera",)
@@ -282,7 +281,7 @@ NOISE_DBW_HZ = -203.9
 """Density of thermal noise at 290 K, -174 dBm/Hz, and 0.1 dB."""
 CHIP_RATE_HZ = 1.023e6
 SPREAD = 2.22
-"""Resistance of the correlator to a jammer as wide as the band (Kaplan and Hegarty 2017, section 9.2)."""
+"""Resistance of the correlator to a jammer as wide as the band (quoted from Kaplan and Hegarty 2017)."""
 L1_WAVELENGTH_M = 0.190294
 _NEAREST_M = 1.0
 
@@ -291,8 +290,7 @@ class JammingFault(TimedFault):
     """A jammer: it raises the noise, so that weak satellites, then all, are lost.
 
     With the power J at the antenna, C/N0 falls by 10 log10(1 + J / (N0 Q Rc)) for every satellite (Kaplan and Hegarty
-    2017, equation 9.18, for equal antenna gains). The jammer is in free space and in view. Personal privacy devices
-    emit about 1 to 30 dBm.
+    2017, quoted; for equal antenna gains). The jammer is in free space and in view.
     """
 
     kinds: ClassVar[Sequence[str]] = ("gnss",)
@@ -317,7 +315,7 @@ class SpoofingFault(TimedFault):
     """A spoofer that has captured the receiver and moves its position away, at first slowly.
 
     The ranges fit the false position, so the consistency test of the receiver passes. Fixes are only moved where the
-    receiver has one. Such an attack was shown on a yacht (Psiaki and Humphreys 2016).
+    receiver has one.
     """
 
     kinds: ClassVar[Sequence[str]] = ("gnss",)
@@ -346,8 +344,8 @@ GRAVITY_M_S2 = 9.80665
 class TemperatureFault(Fault):
     """Biases that change with temperature: b(T) = c (T - 25 °C), with T = ambient + rise (1 - exp(-t / tau)).
 
-    Each unit draws its coefficients from normal distributions with the given standard deviations. The defaults are the
-    typical coefficients of the data sheet of the Bosch BMI160.
+    Each unit draws its coefficients from normal distributions with the given standard deviations. The
+    defaults are assumed, of the size that data sheets of consumer units state.
     """
 
     kinds: ClassVar[Sequence[str]] = ("imu",)

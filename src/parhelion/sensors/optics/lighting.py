@@ -166,7 +166,7 @@ def layer_reflectance(albedo: float, asymmetry: float) -> float:
     """Share of diffuse light that an opaque layer of particles returns; 1 for particles that do not absorb.
 
     R = (1 - s) (1 - 0.139 s) / (1 + 1.17 s) with s = sqrt((1 - w) / (1 - w g)), for the single-scattering albedo w and
-    the mean cosine g (van de Hulst 1980, section 11.2; within 0.002).
+    the mean cosine g (van de Hulst 1980, quoted).
     """
     s = math.sqrt((1.0 - albedo) / (1.0 - albedo * asymmetry)) if albedo < 1.0 else 0.0
     return (1.0 - s) * (1.0 - 0.139 * s) / (1.0 + 1.17 * s)

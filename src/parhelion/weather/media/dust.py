@@ -128,7 +128,7 @@ def drag_coefficient(age_s: Reals, *, lifetime_s: float = DUST_LIFETIME_S, drag_
 LIDAR_RATIO_SR = 50.0
 """Extinction over backscatter of mineral dust [sr], as measured by atmospheric lidars (40 to 60)."""
 ALBEDO = (440.0, 670.0, 870.0, 1020.0), (0.92, 0.96, 0.97, 0.97)
-"""Wavelengths [nm] and single-scattering albedo of desert dust there (Dubovik et al. 2002, Solar Village)."""
+"""Wavelengths [nm] and single-scattering albedo of desert dust there (quoted from Dubovik et al. 2002)."""
 DENSITY = Amount(
     "density_kg_m3",
     "",

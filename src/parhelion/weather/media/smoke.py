@@ -26,7 +26,7 @@ literature); the same at all wavelengths (assumed)."""
 ASYMMETRY = 0.6
 """Mean cosine of the scattering angle of aggregates of soot (assumed)."""
 ALBEDO = 0.25
-"""Single-scattering albedo of fresh soot, 0.2 to 0.3 (Bond and Bergstrom 2006)."""
+"""Single-scattering albedo of fresh soot, 0.2 to 0.3 (quoted from Bond and Bergstrom 2006)."""
 
 
 def smoke_extinction_m2_kg(wavelength_nm: float) -> float:
